@@ -6,7 +6,12 @@
 The position is stored in the same commit as the changes, by every shard. So wherever a kill strikes
 this program, the service or the database, the next run knows what is stored. If the server's log no
 longer reaches back so far (the index was restored or the slot re-created), everything is copied
-again, and what the table no longer has is removed.
+again, and what the table no longer has is removed. So it is after changes that the log does not
+have: another table, other columns or partitions, another query. With the position, the index keeps
+what it was made of; both are compared before changes are stored, and every few seconds.
+
+    7361…:0/1A2B3C:16385 9f86d081884c7d65     server : log position : table, hash of its shape
+    7361…:copying:
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from coordinator.cli.proposals import offer_configuration
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.keyed_rows import Invisible
-from coordinator.cli.sources.postgres import Disconnected
+from coordinator.cli.sources.postgres import Disconnected, UnknownName
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -49,9 +54,14 @@ LOCK_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = (0.2, 1.0, 2.0, 5.0, 10.0)
 """Between attempts after a failure; the last one is repeated."""
 INVISIBLE_SECONDS: Final = 0.02
+CHECK_SECONDS: Final = 5.0
+"""How often index and table are looked at while nothing changes; and how long an index may show an
+older position, because the host that answers lags behind the others."""
 _COPYING: Final = "copying"
 _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
 """HTTP statuses, and 0 for no answer, after which the same request may succeed later."""
+_REFUSED: Final = frozenset((400, 413))
+"""HTTP statuses of a request that has an item which cannot be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,24 @@ def follow(
         raise ClientError(str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """What an index has of a table.
+
+    Attributes:
+        system: the database server.
+        lsn: log position up to which everything is stored; `copying` in the middle of a copy.
+        shape: of the table, and the query; "" from earlier versions.
+    """
+
+    system: str
+    lsn: str
+    shape: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.system}:{self.lsn}:{self.shape}"
+
+
 @dataclass(slots=True)
 class _Follower:
     """Stores the changes of one table.
@@ -219,6 +247,7 @@ class _Follower:
     has_followed: bool = False
     _stopping: threading.Event = field(default_factory=threading.Event)
     _system: str = ""
+    _shape: str = ""
 
     def stop_on_signals(self) -> None:
         """Finish the current batch on SIGTERM or Ctrl-C, then end."""
@@ -236,17 +265,23 @@ class _Follower:
         """Follow until told to stop, through failures of the database and of the service."""
         num_failures = 0
         while not self._stopping.is_set():
+            is_following = False
             try:
                 with connect() as table:
                     self._lock(table)
-                    self._begin(table)
+                    if not self._begin(table):
+                        continue
                     if not self.has_followed:
                         self._offer(proposing)
                         self._say("following; Ctrl-C stops" if not once else "following")
                         self.has_followed = True
                     num_failures = 0
-                    self._follow(table, interval, once=once)
-                    return
+                    is_following = True
+                    if self._follow(table, interval, once=once):
+                        return
+            except UnknownName:
+                if not is_following:  # else the table is being changed: begin again
+                    raise
             except (Disconnected, ClientError) as error:
                 is_passing = isinstance(error, Disconnected) or error.status in _PASSING
                 if not self.has_followed or not is_passing:
@@ -281,19 +316,26 @@ class _Follower:
 
     # --- the first copy
 
-    def _begin(self, table: FollowedTable) -> None:
-        """Find the position to continue from; copy the table if there is none."""
-        self._system = table.system
+    def _begin(self, table: FollowedTable) -> bool:
+        """Find the position to continue from; copy the table if there is none.
+
+        Returns:
+            False if the index was made again during the copy, and so must the copy be.
+        """
         path = index_path(self.index)
-        stored = self.client.request("GET", f"{path}/positions")["positions"].get(self.slot_name)
-        slot = table.slot.open()
+        stored = self._stored()
+        former = "" if stored is None else stored.shape
+        self._system, self._shape = table.system, table.rows.shape()
+        slot = table.slot.open(former.partition(" ")[0], renew=former not in ("", self._shape))
         reason = self._reason_to_copy(table, slot, stored)
         if reason is None:
             assert stored is not None
-            self.position = lsn_number(stored.partition(":")[2])
+            self.position = lsn_number(stored.lsn)
+            if not stored.shape:
+                self._store([], [], self._text(self.position))
             if self.position > slot.confirmed:
                 table.slot.advance(self.position)
-            return
+            return True
         num_items = self.client.request("GET", path)["items"]
         if stored is None and num_items and not self.replaces:
             raise SourceError(
@@ -301,37 +343,48 @@ class _Follower:
                 "name a new --index, or use --replace to remove the items that the table lacks"
             )
         self._say(f"copying the table{reason}")
-        self._store([], [], f"{table.system}:{_COPYING}")
+        copying = _Position(table.system, _COPYING)
+        self._store([], [], str(copying))
         result = self.client.load(self.index, table.rows.all_rows(), skips_bad=self.skips_bad)
         self._say(f"copied {result['created'] + result['updated']:,} rows")
         for one in result["errors"]:
             self._say(f"left out: {one['message']}")
         if num_items:
             self._remove_missing(table)
+        if not self._has_stored(copying):
+            return False
         self._store([], [], self._text(slot.confirmed))
         self.position = slot.confirmed
+        return True
+
+    def _stored(self) -> _Position | None:
+        """Return the position that the index has; None if it has none."""
+        positions = self.client.request("GET", f"{index_path(self.index)}/positions")["positions"]
+        text = positions.get(self.slot_name)
+        return None if text is None else _Position(*text.split(":", 2))
 
     def _reason_to_copy(
-        self, table: FollowedTable, slot: SlotState, stored: str | None
+        self, table: FollowedTable, slot: SlotState, stored: _Position | None
     ) -> str | None:
         """Return why the table must be copied, as the end of a sentence; None if it need not."""
         if stored is None:
             return ""
-        system, _, position = stored.partition(":")
-        if position == _COPYING:
+        if stored.lsn == _COPYING:
             return ", which was interrupted"
-        if system != table.system:
+        if stored.system != table.system:
             return " again: it is in another database than before"
+        if stored.shape not in ("", self._shape):
+            return " again: table, columns, partitions or query are others than before"
         if slot.is_new:
             return " again: the slot is gone, and with it the changes since"
-        if lsn_number(position) < slot.confirmed:
+        if lsn_number(stored.lsn) < slot.confirmed:
             return " again: the database no longer has the log of the changes since this state"
-        if lsn_number(position) > table.slot.log_end():
+        if lsn_number(stored.lsn) > table.slot.log_end():
             return " again: the database was set back to an earlier state"
         return None
 
     def _text(self, position: int) -> str:
-        return f"{self._system}:{lsn_text(position)}"
+        return str(_Position(self._system, lsn_text(position), self._shape))
 
     def _remove_missing(self, table: FollowedTable) -> None:
         """Remove the items that have no row."""
@@ -356,19 +409,26 @@ class _Follower:
 
     # --- the changes
 
-    def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> None:
-        """Store changes as they come; with `once`, those that there are now."""
+    def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> bool:
+        """Store changes as they come; with `once`, those that there are now.
+
+        Returns:
+            False if the index or the table is not what it was, and this must begin again.
+        """
         goal = table.slot.log_end()
+        check_at = time.monotonic() + CHECK_SECONDS
         while not self._stopping.is_set():
             upto = table.slot.log_end()
             has_changes = False
             if upto > self.position:
                 try:
                     for batch in table.changes(upto):
+                        if not has_changes and not self._is_as_before(table):
+                            return False
                         has_changes = True
                         self._store_batch(table, batch)
                         if self._stopping.is_set():
-                            return
+                            return True
                 except Invisible:
                     self._stopping.wait(INVISIBLE_SECONDS)
                     continue
@@ -380,9 +440,28 @@ class _Follower:
                     table.slot.advance(upto)
             if once and not has_changes and upto >= goal:
                 self._say(f"{self.num_changes:,} changes stored")
-                return
+                return True
             if not has_changes:
+                if time.monotonic() >= check_at:
+                    if not self._is_as_before(table):
+                        return False
+                    check_at = time.monotonic() + CHECK_SECONDS
                 self._stopping.wait(interval)
+        return True
+
+    def _is_as_before(self, table: FollowedTable) -> bool:
+        """Return whether the index has what we have stored, and the table is still the same."""
+        position = _Position(self._system, lsn_text(self.position), self._shape)
+        return self._has_stored(position) and table.rows.shape() == self._shape
+
+    def _has_stored(self, position: _Position) -> bool:
+        """Return whether the index has a position, at the latest after `CHECK_SECONDS`."""
+        give_up_at = time.monotonic() + CHECK_SECONDS
+        while self._stored() != position:
+            if self._stopping.is_set() or time.monotonic() >= give_up_at:
+                return False
+            self._stopping.wait(0.1)
+        return True
 
     def _store_batch(self, table: FollowedTable, batch: Batch) -> None:
         """Store a batch, and its position with its last part."""
@@ -424,8 +503,16 @@ class _Follower:
             except ClientError as error:
                 bad = re.fullmatch(r"put\[(\d+)\]", str(error.details.get("param", "")))
                 if bad is None:
-                    raise
-                key, _ = items.pop(int(bad[1]))
+                    if error.status not in _REFUSED or not items:
+                        raise
+                    if len(items) > 1 or gone or position is not None:
+                        # It does not say what is wrong: each half by itself, then the rest.
+                        half = len(items) // 2
+                        for part in (items[:half], items[half:]):
+                            self._store(part, [], None)
+                        items = []
+                        continue
+                key, _ = items.pop(int(bad[1]) if bad else 0)
                 message = f"the row {shown(key)} cannot be stored: {error}"
                 if not self.skips_bad:
                     raise ClientError(

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from coordinator.cli.sources.declared_kinds import DeclaredKinds
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, without_password
+from coordinator.cli.sources.postgres import ROWS_AT_ONCE, open_connection, without_password
 from coordinator.cli.sources.rows import id_name, kind_of, to_items
 from coordinator.cli.sources.source import (
     Column,
@@ -185,7 +185,7 @@ def _postgres(url: str) -> Rows:
 
     def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         try:
-            with psycopg.connect(url) as connection, connection.cursor("facetd") as cursor:
+            with open_connection(url) as connection, connection.cursor("facetd") as cursor:
                 cursor.itersize = 1 if only_first else ROWS_AT_ONCE
                 cursor.execute(query.encode())
                 names: list[str] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from coordinator.cli.sources.keyed_rows import KeyedRows
 from coordinator.cli.sources.pgoutput import Begin, Changed, Commit, Truncated
 from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection
-from coordinator.cli.sources.replication_slot import ReplicationSlot
+from coordinator.cli.sources.replication_slot import ReplicationSlot, application_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class FollowedTable:
             raise
 
     def _connect(self, url: str, slot: str) -> PostgresConnection:
-        connection = PostgresConnection(url, f"facetd follow {slot}")
+        connection = PostgresConnection(url, application_name(slot))
         self._connections.append(connection)
         return connection
 

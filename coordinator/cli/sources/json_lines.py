@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -14,10 +15,18 @@ def pieces_of(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Yield items, one per line, in pieces of about `PIECE_BYTES`."""
     piece = bytearray()
     for item in items:
-        piece += orjson.dumps(item)
+        piece += _encoded(item)
         piece += b"\n"
         if len(piece) >= PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
     if piece:
         yield bytes(piece)
+
+
+def _encoded(item: Mapping[str, Any]) -> bytes:
+    """Return an item as JSON; the service refuses what must not be in it, and names its place."""
+    try:
+        return orjson.dumps(item)
+    except TypeError:  # half a surrogate pair, or deeper than 254 levels
+        return json.dumps(item).encode()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.pgoutput import is_visible
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection
+from coordinator.cli.sources.postgres import ROWS_AT_ONCE, Disconnected, PostgresConnection
 from coordinator.cli.sources.rows import to_items
 from coordinator.cli.sources.source import SourceError
 
@@ -20,6 +21,7 @@ KEY_TYPES: Final = (
     *("text", "character varying", "uuid"),
 )
 """Types of a key that look the same in PostgreSQL's log and as the id of an item."""
+SHAPE_CHARS: Final = 16
 _INTEGERS: Final = KEY_TYPES[:3]
 _KEY: Final = "facetd key"
 
@@ -42,7 +44,8 @@ class KeyedRows:
         key_column: column that has the ids.
 
     Raises:
-        SourceError: there is no such table, or its rows cannot be told apart.
+        SourceError: its rows cannot be told apart.
+        Disconnected: there is no such table, or the server is away.
     """
 
     def __init__(
@@ -66,10 +69,10 @@ class KeyedRows:
             "(n.nspname = %s OR %s AND pg_table_is_visible(c.oid))",
             (parts[-1], parts[0] if len(parts) > 1 else "", len(parts) == 1),
         ).fetchone()
-        if found is None:
-            raise SourceError(f"the database has no table {name!r} (a view cannot be followed)")
-        schema, table, self._oid, self._identity = found
-        return sql.Identifier(schema, table)
+        if found is None:  # yet, or for a moment: its owner may be replacing it
+            raise Disconnected(f"the database has no table {name!r} (a view cannot be followed)")
+        *self._names, self._oid, self._identity = found
+        return sql.Identifier(*self._names)
 
     def _find_key(self, id_field: str | None) -> tuple[str, str]:
         """Return name and type of the column that has the ids, which the log must name too."""
@@ -116,6 +119,29 @@ class KeyedRows:
             )
         return key, str(kind)
 
+    def shape(self) -> str:
+        """Return object id, and a hash, of what changes items although no row changes.
+
+        These are the table that has the name now, its columns, its partitions (attached, detached,
+        dropped or emptied: the log names no rows then), and the query.
+        """
+        with self._connection.translated_errors():
+            oid, found = self._connection.one(
+                "WITH RECURSIVE named AS (SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))"
+                "::oid AS oid), part(oid) AS (SELECT inhrelid FROM pg_inherits JOIN named ON "
+                "inhparent = named.oid UNION SELECT inhrelid FROM pg_inherits JOIN part ON "
+                "inhparent = part.oid) "
+                "SELECT (SELECT oid::text FROM named), concat_ws('; ', "
+                "(SELECT string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod), ', ' "
+                "ORDER BY attnum) FROM pg_attribute WHERE attrelid = (SELECT oid FROM named) "
+                "AND attnum > 0 AND NOT attisdropped), "
+                "(SELECT string_agg(concat_ws(' ', oid, pg_relation_filenode(oid)), ', ' "
+                "ORDER BY oid) FROM part))",
+                *self._names,
+            )
+        shape = f"{found}; {self.key_column}; {self._query or ''}"
+        return f"{oid} {hashlib.sha256(shape.encode()).hexdigest()[:SHAPE_CHARS]}"
+
     def all_rows(self) -> Iterator[bytes]:
         """Yield all rows as items, one per line, in pieces."""
         from psycopg import sql
@@ -156,7 +182,10 @@ class KeyedRows:
     def _may_be_key(self, id: str) -> bool:
         if self._key_type in _INTEGERS:
             bits = {"smallint": 15, "integer": 31, "bigint": 63}[self._key_type]
-            return re.fullmatch(r"-?[0-9]{1,19}", id) is not None and abs(int(id)) < 1 << bits
+            return (
+                re.fullmatch(r"-?[0-9]{1,19}", id) is not None
+                and -(1 << bits) <= int(id) < 1 << bits
+            )
         if self._key_type == "uuid":
             try:
                 uuid.UUID(id)

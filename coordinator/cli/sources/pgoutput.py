@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.cli.sources.postgres import UnknownName
 from coordinator.cli.sources.source import SourceError
 
 _U16: Final = struct.Struct(">H")
@@ -74,6 +75,7 @@ class Decoder:
 
         Raises:
             SourceError: the key of a row is missing.
+            UnknownName: the table has no such column any more.
         """
         match message[:1]:
             case b"B":
@@ -99,7 +101,7 @@ class Decoder:
                 self._places[oid] = column
                 return
             at = end + 9
-        raise SourceError(
+        raise UnknownName(
             f"the table has no column {self._key_column!r} any more; follow it with another "
             "--id-field"
         )

@@ -1,10 +1,12 @@
-"""A connection to PostgreSQL for several statements; its errors become ours."""
+"""A connection to PostgreSQL: every value of a row, and errors that become ours."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.source import SourceError, importing_extra
@@ -14,12 +16,81 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE: Final = 1_000
 """Rows that the server sends at a time."""
+_OPTIONS: Final = MappingProxyType(
+    {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+)
+"""A server that vanished without a word is noticed after a minute, not after the system's hours."""
+_MOMENTS: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
+"""Types of which Python lacks some values: infinity, 24:00, years before 1 and after 9999."""
 _PASSWORD: Final = re.compile(r"^([^:/?#]+://[^/?#@:]*):[^/?#]*@")
 _PASSWORD_OPTION: Final = re.compile(r"([?&]password=)[^&#]*", re.IGNORECASE)
 
 
 class Disconnected(Exception):
     """The database went away or refuses for the moment; to be tried again."""
+
+
+class UnknownName(SourceError):
+    """The database has no such table or column (any more)."""
+
+
+def open_connection(url: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connect to a server; values that Python lacks are read as the server writes them.
+
+    Args:
+        url: postgres://…; what it says comes before our own options.
+        options: of psycopg.
+
+    Raises:
+        psycopg.Error: it cannot be reached, or refuses.
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import Format
+    from psycopg.types.json import set_json_loads
+
+    given = conninfo_to_dict(url)
+    own: dict[str, Any] = {n: value for n, value in _OPTIONS.items() if n not in given}
+    # The log's messages are in the client's encoding, which is else that of the database.
+    connection = psycopg.connect(url, client_encoding="utf8", **own, **options)
+    adapters = connection.adapters
+    for name in _MOMENTS:
+        oid = adapters.types[name].oid
+        exact = adapters.get_loader(oid, Format.TEXT)
+        assert exact is not None
+        adapters.register_loader(oid, _or_text(exact))
+    set_json_loads(_json_or_text, connection)
+    return connection
+
+
+def _or_text(exact: type[Any]) -> type[Any]:
+    """Return a loader that returns the text of values that another one refuses."""
+    from psycopg import DataError
+    from psycopg.adapt import Loader
+
+    class OrText(Loader):
+        def __init__(self, oid: int, context: Any = None) -> None:
+            super().__init__(oid, context)
+            self._exact = exact(oid, context)
+
+        def load(self, data: Any) -> Any:
+            text = bytes(data)
+            if not text.endswith(b"infinity"):  # as an interval, it would be 0
+                try:
+                    return self._exact.load(text)
+                except DataError:
+                    pass
+            return text.decode()
+
+    return OrText
+
+
+def _json_or_text(content: str | bytes) -> Any:
+    """Decode JSON; return the text of what Python does not decode: numbers of 4,300 digits."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return content.decode() if isinstance(content, bytes) else content
 
 
 class PostgresConnection:
@@ -43,9 +114,7 @@ class PostgresConnection:
         self._psycopg = psycopg
         self._url = url
         with self.translated_errors():
-            self.raw: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(
-                url, autocommit=True, application_name=application
-            )
+            self.raw = open_connection(url, autocommit=True, application_name=application)
 
     def close(self) -> None:
         """Disconnect."""
@@ -78,15 +147,14 @@ class PostgresConnection:
         """Return what to raise for an error of the database."""
         text = f"{without_password(self._url)}: {str(error).strip()}"
         state = error.sqlstate
-        # No state: the connection; 08, 57P: it ends; 55006: the slot is in use; 40: conflict.
-        if (
-            state is None
-            or state[:2] in ("08", "40", "53")
-            or state[:3] == "57P"
-            or state == "55006"
-        ):
+        if state is None:  # not from the server: the connection, or a value that is not understood
+            psycopg = self._psycopg
+            is_lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+            return Disconnected(text) if is_lost else SourceError(text)
+        # 08, 57P: the connection ends; 55006: the slot is in use; 40: conflict; 53: no room.
+        if state[:2] in ("08", "40", "53") or state[:3] == "57P" or state == "55006":
             return Disconnected(text)
-        return SourceError(text)
+        return UnknownName(text) if state in ("42P01", "42703") else SourceError(text)
 
 
 def without_password(url: str) -> str:

@@ -40,6 +40,11 @@ def lsn_number(text: str) -> int:
     return int(high, 16) << 32 | int(low, 16)
 
 
+def application_name(slot: str) -> str:
+    """Return how the server's list of sessions names those that follow by a slot."""
+    return f"facetd follow {slot}"[:63]  # the server cuts it
+
+
 class ReplicationSlot:
     """A slot, and the publication of the same name.
 
@@ -63,34 +68,56 @@ class ReplicationSlot:
         self._table = table
 
     def lock(self) -> bool:
-        """Keep other followers off the slot while this one is connected; False: there is one."""
+        """Keep other followers off the slot while this one is connected.
+
+        Returns:
+            False if there is another one, or if the session of one that was killed still reads the
+            log; then that session is told to end.
+        """
         with self._connection.translated_errors():
             name = f"facetd {self._name}"
-            return bool(self._connection.one("SELECT pg_try_advisory_lock(hashtext(%s))", name)[0])
+            if not self._connection.one("SELECT pg_try_advisory_lock(hashtext(%s))", name)[0]:
+                return False
+            ended = self._connection.raw.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_replication_slots "
+                "JOIN pg_stat_activity ON pid = active_pid "
+                "WHERE slot_name = %s AND application_name = %s",
+                (self._name, application_name(self._name)),
+            ).fetchall()
+            return not ended
 
-    def open(self) -> SlotState:
+    def open(self, former: str = "", *, renew: bool = False) -> SlotState:
         """Make publication and slot where they are missing; a slot that lost its log is re-created.
 
+        So is the slot of a table that was dropped, replaced or altered: its log may lack what
+        happened to the table that has the name now, and has rows with columns of other names.
+
+        Args:
+            former: object id of the table that was followed so far; "" if unknown.
+            renew: whether the table was altered.
+
         Raises:
-            SourceError: the server is not set up for it.
+            SourceError: the server is not set up for it, or the slot is for another table.
         """
-        (level,) = self._connection.one("SELECT current_setting('wal_level')")
-        if level != "logical":
-            raise SourceError(
-                f"the database has wal_level = {level}, and following needs logical: send "
-                "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
-            )
         with self._connection.translated_errors():
-            self._make_publication()
+            (level,) = self._connection.one("SELECT current_setting('wal_level')")
+            if level != "logical":
+                raise SourceError(
+                    f"the database has wal_level = {level}, and following needs logical: send "
+                    "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
+                )
             found = self._row()
-            if found is not None and found[1] == "lost":
-                self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
-                found = None
             if found is not None and found[2] != "pgoutput":
                 raise SourceError(
                     f"there is a slot {self._name!r} already, of plug-in {found[2]}; name another "
                     "--slot"
                 )
+            is_replaced = self._is_replaced(former)
+            if found is not None and (renew or is_replaced or found[1] == "lost"):
+                self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
+                found = None
+            if is_replaced:  # without a slot, so that a kill from here on leads to a copy
+                self._publish()
             is_new = found is None
             if found is None:
                 self._connection.execute(
@@ -119,25 +146,42 @@ class ReplicationSlot:
             (self._name,),
         ).fetchone()
 
-    def _make_publication(self) -> None:
-        """Make the publication, unless it is there."""
+    def _is_replaced(self, former: str) -> bool:
+        """Make the publication unless it is there; return whether it is for a former table."""
         from psycopg import sql
 
         known = self._connection.raw.execute(
-            "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s",
+            "SELECT schemaname, tablename, format('%%I.%%I', schemaname, tablename)::regclass::oid "
+            "FROM pg_publication_tables WHERE pubname = %s",
             (self._name,),
         ).fetchall()
-        if not known:
+        if any(self._table == sql.Identifier(*names) for *names, _ in known):
+            return False
+        if not known and not self._is_published():
             self._connection.execute(
                 sql.SQL(
                     "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
                 ).format(self._publication(), self._table)
             )
-        elif self._table not in [sql.Identifier(*names) for names in known]:
-            listed = ", ".join(".".join(names) for names in known)
-            raise SourceError(
-                f"slot and publication {self._name!r} are for {listed}; name another --slot"
-            )
+            return False
+        if [str(oid) for *_, oid in known] in ([], [former]):
+            return True
+        listed = ", ".join(".".join(names) for *names, _ in known)
+        raise SourceError(
+            f"slot and publication {self._name!r} are for {listed}; name another --slot"
+        )
+
+    def _is_published(self) -> bool:
+        query = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
+        return bool(self._connection.one(query, self._name)[0])
+
+    def _publish(self) -> None:
+        """Publish the table that has the name now."""
+        from psycopg import sql
+
+        self._connection.execute(
+            sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(self._publication(), self._table)
+        )
 
     def _publication(self) -> sql.Identifier:
         from psycopg import sql

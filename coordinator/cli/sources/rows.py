@@ -37,7 +37,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         if not value.is_finite():
             return None
-        return plain(int(value)) if value == value.to_integral_value() else float(value)
+        whole = value.to_integral_value()
+        if value == whole:
+            return plain(int(value)) if abs(value) < 2**64 else format(whole, "f")
+        number = float(value)
+        return number if math.isfinite(number) else format(value, "f")
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.sources.pgoutput import is_visible
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.clients.http_client import Client, ClientError, index_path
 from tests.coordinator.cli.postgres import running_postgres
 from tests.service import ROOT, Service
 
@@ -31,7 +31,9 @@ FOLLOWER_LOOKED_AT = (
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_postgres(tmp_path_factory.mktemp("pg"), "wal_level=logical") as url:
+    with running_postgres(
+        tmp_path_factory.mktemp("pg"), "wal_level=logical", "max_replication_slots=100"
+    ) as url:
         yield url
 
 
@@ -79,9 +81,11 @@ def _once(service: Service, url: str, table: str, *arguments: str) -> str:
 
 
 @contextlib.contextmanager
-def _following(service: Service, url: str, table: str) -> Iterator[subprocess.Popen[str]]:
+def _following(
+    service: Service, url: str, table: str, *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        _command(service, url, table), cwd=ROOT, stderr=subprocess.PIPE, text=True
+        _command(service, url, table, *arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -304,6 +308,281 @@ def test_what_cannot_be_resumed_is_copied_again(service: Service, client: Client
     _execute(url, "DELETE FROM again WHERE id = 2")
     assert "the slot is gone" in _once(service, url, "again")
     assert set(_items(client, "again")) == {3}
+
+
+ALTERED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "column added": ("t", ("ALTER TABLE t ADD COLUMN stock int DEFAULT 5",)),
+    "column dropped": ("t", ("ALTER TABLE t DROP COLUMN note",)),
+    "column renamed": ("t", ("ALTER TABLE t RENAME COLUMN note TO remark",)),
+    "key renamed": (
+        "t",
+        (
+            "INSERT INTO t VALUES (8, 'before')",
+            "ALTER TABLE t RENAME COLUMN id TO number",
+            "INSERT INTO t VALUES (9, 'after')",
+        ),
+    ),
+    "type changed": ("t", ("ALTER TABLE t ALTER COLUMN note TYPE int USING length(note)",)),
+    "dropped and made again": (
+        "t",
+        (
+            "DROP TABLE t",
+            "CREATE TABLE t (id int PRIMARY KEY, note text)",
+            "INSERT INTO t VALUES (2, 'new'), (7, 'other')",
+        ),
+    ),
+    "replaced by a rename": (
+        "t",
+        (
+            "CREATE TABLE next (id int PRIMARY KEY, note text)",
+            "INSERT INTO next VALUES (2, 'new'), (7, 'other')",
+            "BEGIN; ALTER TABLE t RENAME TO former; ALTER TABLE next RENAME TO t; COMMIT",
+            "INSERT INTO former VALUES (50, 'of no interest')",
+        ),
+    ),
+    "partition dropped": ("p", ("DROP TABLE p1",)),
+    "partition emptied": ("p", ("TRUNCATE p1",)),
+    "partition detached": ("p", ("ALTER TABLE p DETACH PARTITION p1",)),
+    "partition attached": (
+        "p",
+        (
+            "CREATE TABLE p2 (id int PRIMARY KEY, note text)",
+            "INSERT INTO p2 VALUES (150, 'from elsewhere')",
+            "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (100) TO (200)",
+        ),
+    ),
+}
+"""What happens to a table, and is not a change of rows in the log."""
+
+
+def _make_table(url: str, table: str) -> None:
+    columns = "id int PRIMARY KEY, note text"
+    _execute(url, "DROP TABLE IF EXISTS t, former, next, p, p1, p2")
+    if table == "t":
+        _execute(url, f"CREATE TABLE t ({columns})")
+    else:
+        _execute(
+            url,
+            f"CREATE TABLE p ({columns}) PARTITION BY RANGE (id)",
+            "CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (3)",
+            "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (3) TO (100)",
+        )
+    _execute(url, f"INSERT INTO {table} SELECT i, 'note ' || i FROM generate_series(1, 5) AS i")
+
+
+def _rows(url: str, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table as items, without ids."""
+    rows = _ask(url, f"SELECT coalesce(json_agg(t ORDER BY 1), '[]') FROM {table} AS t")
+    return _sorted([{k: v for k, v in row.items() if k not in ("id", "number")} for row in rows])
+
+
+def _rows_of_items(client: Client, index: str) -> list[dict[str, Any]]:
+    items = _items(client, index).values()
+    return _sorted([{k: v for k, v in one.items() if k not in ("id", "number")} for one in items])
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=json.dumps)
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_what_happens_to_the_table_itself_reaches_the_index(
+    service: Service, client: Client, url: str, what: str
+) -> None:
+    table, statements = ALTERED[what]
+    index = f"altered {what}".replace(" ", "-")
+    arguments = ("--index", index)
+    _make_table(url, table)
+    _once(service, url, table, *arguments)
+    assert _rows_of_items(client, index) == _rows(url, table)
+    _execute(url, *statements)
+    said = _once(service, url, table, *arguments)
+    assert "copying the table again" in said
+    assert _rows_of_items(client, index) == _rows(url, table)
+    # And the changes after it are followed.
+    _execute(
+        url,
+        f"DELETE FROM {table} WHERE note::text LIKE '%2%'"
+        if what not in ("column dropped", "column renamed", "type changed")
+        else f"DELETE FROM {table} WHERE id = 2",
+    )
+    assert "copying" not in _once(service, url, table, *arguments)
+    assert _rows_of_items(client, index) == _rows(url, table)
+    _once(service, url, table, "--drop-slot", *arguments)
+
+
+@pytest.mark.parametrize(
+    "what", ["column added", "key renamed", "dropped and made again", "replaced by a rename"]
+)
+def test_a_running_follower_notices_what_happens_to_the_table(
+    service: Service, client: Client, url: str, what: str
+) -> None:
+    table, statements = ALTERED[what]
+    index = f"running {what}".replace(" ", "-")
+    _make_table(url, table)
+    with _following(service, url, table, "--index", index) as process:
+        _until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        _execute(url, *statements)
+        _until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        _execute(url, f"INSERT INTO {table} VALUES (60, 'later')")
+        _until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        assert process.poll() is None
+    _once(service, url, table, "--drop-slot", "--index", index)
+
+
+def test_a_running_follower_waits_for_a_table_that_is_made_again(
+    service: Service, client: Client, url: str
+) -> None:
+    _make_table(url, "t")
+    with _following(service, url, "t", "--index", "gone") as process:
+        _until(lambda: len(_items(client, "gone")) == 5)
+        _execute(url, "DROP TABLE t")
+        assert process.stderr is not None
+        while "no table 't'" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        _execute(url, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (3)")
+        _until(lambda: set(_items(client, "gone")) == {3})
+
+
+def test_another_query_is_a_reason_to_copy(service: Service, client: Client, url: str) -> None:
+    _make_table(url, "t")
+    _once(service, url, "t", "--index", "asked", "--query", "SELECT id FROM t")
+    said = _once(service, url, "t", "--index", "asked", "--query", "SELECT * FROM t WHERE id > 3")
+    assert "query" in said
+    assert _items(client, "asked") == {n: {"id": n, "note": f"note {n}"} for n in (4, 5)}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_running_follower_notices_that_the_index_is_another(
+    service: Service, client: Client, url: str, is_made_again: bool
+) -> None:
+    _make_table(url, "t")
+    index = f"replaced-{is_made_again}"
+    with _following(service, url, "t", "--index", index, "--replace") as process:
+        assert process.stderr is not None
+        while "following" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        assert len(_items(client, index)) == 5
+        if is_made_again:
+            client.request("DELETE", index_path(index))
+            client.configure(index, {})
+        else:
+            client.request("POST", "/_snapshots", json.dumps({"name": "early"}).encode())
+            _execute(url, "INSERT INTO t VALUES (6, 'six')")
+            _until(lambda: len(_items(client, index)) == 6)
+            client.request("DELETE", index_path(index))
+            body = json.dumps({"indexes": [index]}).encode()
+            client.request("POST", "/_snapshots/early/restore", body)
+        _execute(url, "INSERT INTO t VALUES (7, 'seven')")
+        _until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
+
+
+def test_values_that_python_lacks_are_texts(service: Service, client: Client, url: str) -> None:
+    _execute(
+        url,
+        "CREATE TABLE extremes (id int PRIMARY KEY, day date, at timestamp, atz timestamptz, "
+        "hour time, big numeric, document json)",
+        "INSERT INTO extremes VALUES (1, 'infinity', '-infinity', 'infinity', '24:00', 1e400, "
+        "('{\"a\": 1' || repeat('0', 5000) || '}')::json)",
+    )
+    expected = {
+        "id": 1,
+        "day": "infinity",
+        "at": "-infinity",
+        "atz": "infinity",
+        "hour": "24:00:00",
+        "big": "1" + "0" * 400,
+        "document": '{"a": 1' + "0" * 5000 + "}",
+    }
+    _once(service, url, "extremes")
+    assert _items(client, "extremes")[1] == expected
+    _execute(
+        url,
+        "INSERT INTO extremes SELECT 2, day, at, atz, hour, big, document FROM extremes",
+        "INSERT INTO extremes VALUES (3, '12000-01-01', '0044-03-15 BC', NULL, NULL, 1e400 + 0.5)",
+    )
+    _once(service, url, "extremes")
+    assert _items(client, "extremes")[2] == expected | {"id": 2}
+    assert _items(client, "extremes")[3] == {
+        "id": 3, "day": "12000-01-01", "at": "0044-03-15 00:00:00 BC",
+        "big": "1" + "0" * 400 + ".5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("deep", "repeat('[', 100) || repeat(']', 100)"),
+        ("deeper", "repeat('[', 300) || repeat(']', 300)"),
+        ("half", """'"\\ud800"'"""),
+        ("large", """'"' || repeat('x', 17000000) || '"'"""),
+        ("huge", """'"' || repeat('x', 90000000) || '"'"""),
+    ],
+)
+def test_a_row_of_which_the_service_does_not_say_the_number_is_left_out_alone(
+    service: Service, client: Client, url: str, name: str, value: str
+) -> None:
+    table = f"refused_{name}"
+    _execute(
+        url,
+        f"CREATE TABLE {table} (id int PRIMARY KEY, document json)",
+        f"INSERT INTO {table} SELECT i, '1' FROM generate_series(0, 9) AS i",
+    )
+    _once(service, url, table)
+    _execute(
+        url,
+        f"DELETE FROM {table} WHERE id < 3",
+        f"INSERT INTO {table} SELECT i, '2' FROM generate_series(100, 199) AS i",
+        f"UPDATE {table} SET document = ({value})::json WHERE id IN (5, 150)",
+    )
+    done = subprocess.run(
+        _command(service, url, table, "--once"), cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert b"--skip-bad" in done.stderr
+    said = _once(service, url, table, "--skip-bad")
+    assert said.count("cannot be stored") == 2, said
+    left = dict.fromkeys((3, 4, 6, 7, 8, 9), 1) | {id: 2 for id in range(100, 200) if id != 150}
+    assert {id: item["document"] for id, item in _items(client, table).items()} == left
+    assert " 0 changes" in _once(service, url, table)
+
+
+def test_texts_of_another_encoding_are_followed(service: Service, client: Client, url: str) -> None:
+    _execute(url, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    latin = url.replace("/postgres?", "/latin?")
+    _execute(latin, "CREATE TABLE encoded (name text PRIMARY KEY)")
+    _once(service, latin, "encoded")
+    _execute(latin, "INSERT INTO encoded VALUES ('caf' || chr(233))")
+    _once(service, latin, "encoded")
+    assert set(_items(client, "encoded")) == {"café"}
+
+
+def test_the_smallest_keys_are_kept(service: Service, client: Client, url: str) -> None:
+    _execute(
+        url,
+        "CREATE TABLE small (id bigint PRIMARY KEY)",
+        "INSERT INTO small VALUES ((-9223372036854775808)::bigint), (9223372036854775807), (0)",
+    )
+    client.configure("small", {})
+    client.request("POST", "/small/items", b'[{"id": "-9223372036854775809"}]')
+    _once(service, url, "small", "--replace")
+    assert set(_items(client, "small")) == {"-9223372036854775808", 9223372036854775807, 0}
+
+
+def test_the_session_of_a_killed_follower_is_not_waited_for(
+    service: Service, client: Client, url: str
+) -> None:
+    _execute(url, "CREATE TABLE killed (id int PRIMARY KEY)")
+    _once(service, url, "killed")
+    _execute(url, "INSERT INTO killed SELECT generate_series(1, 300000)")
+    with _following(service, url, "killed"):
+        _until(
+            lambda: _ask(
+                url, "SELECT active FROM pg_replication_slots WHERE slot_name = 'facetd_killed'"
+            )
+        )
+    _once(service, url, "killed")
+    assert len(_items(client, "killed")) == 300_000
 
 
 @pytest.mark.parametrize(
