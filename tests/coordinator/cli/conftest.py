@@ -1,4 +1,4 @@
-"""A service of two shards for the tests of a file, and its client."""
+"""A service of two shards for the tests of a file, its client, and a PostgreSQL to follow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.clients.http_client import Client
+from tests.coordinator.cli.postgres import PostgresServer, running_postgres
 from tests.service import Service
 
 
@@ -19,3 +20,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 def client(service: Service) -> Client:
     return Client(f"http://127.0.0.1:{service.port}")
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    folder = tmp_path_factory.mktemp("pg")
+    with running_postgres(folder, "wal_level=logical", "max_replication_slots=100") as server:
+        yield server
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.url

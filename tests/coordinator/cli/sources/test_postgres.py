@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, SourceError
-from tests.coordinator.cli.postgres import running_postgres
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_postgres(tmp_path_factory.mktemp("pg")) as url:
-        yield url
 
 
 def test_rows_are_streamed_with_their_types(url: str) -> None:

@@ -1,0 +1,187 @@
+"""`facetd follow` when the table itself, the query or the index becomes another one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from coordinator.clients.http_client import Client, index_path
+from tests.coordinator.cli.followers import (
+    ask,
+    execute,
+    follow_once,
+    following,
+    items_of,
+    until,
+)
+from tests.service import Service
+
+ALTERED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "column added": ("t", ("ALTER TABLE t ADD COLUMN stock int DEFAULT 5",)),
+    "column dropped": ("t", ("ALTER TABLE t DROP COLUMN note",)),
+    "column renamed": ("t", ("ALTER TABLE t RENAME COLUMN note TO remark",)),
+    "key renamed": (
+        "t",
+        (
+            "INSERT INTO t VALUES (8, 'before')",
+            "ALTER TABLE t RENAME COLUMN id TO number",
+            "INSERT INTO t VALUES (9, 'after')",
+        ),
+    ),
+    "type changed": ("t", ("ALTER TABLE t ALTER COLUMN note TYPE int USING length(note)",)),
+    "dropped and made again": (
+        "t",
+        (
+            "DROP TABLE t",
+            "CREATE TABLE t (id int PRIMARY KEY, note text)",
+            "INSERT INTO t VALUES (2, 'new'), (7, 'other')",
+        ),
+    ),
+    "replaced by a rename": (
+        "t",
+        (
+            "CREATE TABLE next (id int PRIMARY KEY, note text)",
+            "INSERT INTO next VALUES (2, 'new'), (7, 'other')",
+            "BEGIN; ALTER TABLE t RENAME TO former; ALTER TABLE next RENAME TO t; COMMIT",
+            "INSERT INTO former VALUES (50, 'of no interest')",
+        ),
+    ),
+    "partition dropped": ("p", ("DROP TABLE p1",)),
+    "partition emptied": ("p", ("TRUNCATE p1",)),
+    "partition detached": ("p", ("ALTER TABLE p DETACH PARTITION p1",)),
+    "partition attached": (
+        "p",
+        (
+            "CREATE TABLE p2 (id int PRIMARY KEY, note text)",
+            "INSERT INTO p2 VALUES (150, 'from elsewhere')",
+            "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (100) TO (200)",
+        ),
+    ),
+}
+"""What happens to a table, and is not a change of rows in the log."""
+
+
+def _make_table(url: str, table: str) -> None:
+    columns = "id int PRIMARY KEY, note text"
+    execute(url, "DROP TABLE IF EXISTS t, former, next, p, p1, p2")
+    if table == "t":
+        execute(url, f"CREATE TABLE t ({columns})")
+    else:
+        execute(
+            url,
+            f"CREATE TABLE p ({columns}) PARTITION BY RANGE (id)",
+            "CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (3)",
+            "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (3) TO (100)",
+        )
+    execute(url, f"INSERT INTO {table} SELECT i, 'note ' || i FROM generate_series(1, 5) AS i")
+
+
+def _rows(url: str, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table as items, without ids."""
+    rows = ask(url, f"SELECT coalesce(json_agg(t ORDER BY 1), '[]') FROM {table} AS t")
+    return _sorted([{k: v for k, v in row.items() if k not in ("id", "number")} for row in rows])
+
+
+def _rows_of_items(client: Client, index: str) -> list[dict[str, Any]]:
+    items = items_of(client, index).values()
+    return _sorted([{k: v for k, v in one.items() if k not in ("id", "number")} for one in items])
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=json.dumps)
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_what_happens_to_the_table_itself_reaches_the_index(
+    service: Service, client: Client, url: str, what: str
+) -> None:
+    table, statements = ALTERED[what]
+    index = f"altered {what}".replace(" ", "-")
+    arguments = ("--index", index)
+    _make_table(url, table)
+    follow_once(service, url, table, *arguments)
+    assert _rows_of_items(client, index) == _rows(url, table)
+    execute(url, *statements)
+    said = follow_once(service, url, table, *arguments)
+    assert "copying the table again" in said
+    assert _rows_of_items(client, index) == _rows(url, table)
+    # And the changes after it are followed.
+    execute(
+        url,
+        f"DELETE FROM {table} WHERE note::text LIKE '%2%'"
+        if what not in ("column dropped", "column renamed", "type changed")
+        else f"DELETE FROM {table} WHERE id = 2",
+    )
+    assert "copying" not in follow_once(service, url, table, *arguments)
+    assert _rows_of_items(client, index) == _rows(url, table)
+    follow_once(service, url, table, "--drop-slot", *arguments)
+
+
+@pytest.mark.parametrize(
+    "what", ["column added", "key renamed", "dropped and made again", "replaced by a rename"]
+)
+def test_a_running_follower_notices_what_happens_to_the_table(
+    service: Service, client: Client, url: str, what: str
+) -> None:
+    table, statements = ALTERED[what]
+    index = f"running {what}".replace(" ", "-")
+    _make_table(url, table)
+    with following(service, url, table, "--index", index) as process:
+        until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        execute(url, *statements)
+        until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        execute(url, f"INSERT INTO {table} VALUES (60, 'later')")
+        until(lambda: _rows_of_items(client, index) == _rows(url, table))
+        assert process.poll() is None
+    follow_once(service, url, table, "--drop-slot", "--index", index)
+
+
+def test_a_running_follower_waits_for_a_table_that_is_made_again(
+    service: Service, client: Client, url: str
+) -> None:
+    _make_table(url, "t")
+    with following(service, url, "t", "--index", "gone") as process:
+        until(lambda: len(items_of(client, "gone")) == 5)
+        execute(url, "DROP TABLE t")
+        assert process.stderr is not None
+        while "no table 't'" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        execute(url, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (3)")
+        until(lambda: set(items_of(client, "gone")) == {3})
+
+
+def test_another_query_is_a_reason_to_copy(service: Service, client: Client, url: str) -> None:
+    _make_table(url, "t")
+    follow_once(service, url, "t", "--index", "asked", "--query", "SELECT id FROM t")
+    said = follow_once(
+        service, url, "t", "--index", "asked", "--query", "SELECT * FROM t WHERE id > 3"
+    )
+    assert "query" in said
+    assert items_of(client, "asked") == {n: {"id": n, "note": f"note {n}"} for n in (4, 5)}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_running_follower_notices_that_the_index_is_another(
+    service: Service, client: Client, url: str, is_made_again: bool
+) -> None:
+    _make_table(url, "t")
+    index = f"replaced-{is_made_again}"
+    with following(service, url, "t", "--index", index, "--replace") as process:
+        assert process.stderr is not None
+        while "following" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        assert len(items_of(client, index)) == 5
+        if is_made_again:
+            client.request("DELETE", index_path(index))
+            client.configure(index, {})
+        else:
+            client.request("POST", "/_snapshots", json.dumps({"name": "early"}).encode())
+            execute(url, "INSERT INTO t VALUES (6, 'six')")
+            until(lambda: len(items_of(client, index)) == 6)
+            client.request("DELETE", index_path(index))
+            body = json.dumps({"indexes": [index]}).encode()
+            client.request("POST", "/_snapshots/early/restore", body)
+        execute(url, "INSERT INTO t VALUES (7, 'seven')")
+        until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
