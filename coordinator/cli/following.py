@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Final
 from urllib.parse import quote
 
@@ -56,7 +57,7 @@ RETRY_SECONDS: Final = (0.2, 1.0, 2.0, 5.0, 10.0)
 INVISIBLE_SECONDS: Final = 0.02
 CHECK_SECONDS: Final = 5.0
 """How often index and table are looked at while nothing changes; and how long an index may show an
-older position, because the host that answers lags behind the others."""
+older position, because the host that answers is slower than the others."""
 _COPYING: Final = "copying"
 _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
 """HTTP statuses, and 0 for no answer, after which the same request may succeed later."""
@@ -248,11 +249,18 @@ class _Follower:
     _stopping: threading.Event = field(default_factory=threading.Event)
     _system: str = ""
     _shape: str = ""
+    _num_failures: int = 0  # since the log was last read to its end
+    _failure: str = ""  # the last of them
 
     def stop_on_signals(self) -> None:
-        """Finish the current batch on SIGTERM or Ctrl-C, then end."""
+        """Finish the current batch on SIGTERM or Ctrl-C, then end; at a second one, end at once."""
+
+        def stop(number: int, _: FrameType | None) -> None:
+            self._stopping.set()
+            signal.signal(number, signal.SIG_DFL)
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._stopping.set())
+            signal.signal(number, stop)
 
     def run(
         self,
@@ -263,9 +271,7 @@ class _Follower:
         proposing: str,
     ) -> None:
         """Follow until told to stop, through failures of the database and of the service."""
-        num_failures = 0
         while not self._stopping.is_set():
-            is_following = False
             try:
                 with connect() as table:
                     self._lock(table)
@@ -275,21 +281,16 @@ class _Follower:
                         self._offer(proposing)
                         self._say("following; Ctrl-C stops" if not once else "following")
                         self.has_followed = True
-                    num_failures = 0
-                    is_following = True
                     if self._follow(table, interval, once=once):
                         return
-            except UnknownName:
-                if not is_following:  # else the table is being changed: begin again
+            except (Disconnected, UnknownName, ClientError) as error:
+                if not self.has_followed or not _may_pass(error, once=once):
                     raise
-            except (Disconnected, ClientError) as error:
-                is_passing = isinstance(error, Disconnected) or error.status in _PASSING
-                if not self.has_followed or not is_passing:
-                    raise
-                if num_failures == 0:
-                    self._say(f"{error}; trying again until it works")
-                seconds = RETRY_SECONDS[min(num_failures, len(RETRY_SECONDS) - 1)]
-                num_failures += 1
+                if str(error) != self._failure:
+                    self._failure = str(error)
+                    self._say(f"trying again until it works: {error}")
+                seconds = RETRY_SECONDS[min(self._num_failures, len(RETRY_SECONDS) - 1)]
+                self._num_failures += 1
                 self._stopping.wait(seconds)
 
     def _say(self, text: str) -> None:
@@ -300,11 +301,14 @@ class _Follower:
 
         Raises:
             SourceError: another one is running.
+            Disconnected: so it seems; but it may be a former session of this one, of which the
+                server has not noticed yet that it vanished.
         """
         give_up_at = time.monotonic() + LOCK_SECONDS
         while not table.slot.lock():
             if time.monotonic() >= give_up_at:
-                raise SourceError(
+                reason = Disconnected if self.has_followed else SourceError
+                raise reason(
                     f"another facetd follow uses the slot {self.slot_name!r}; stop it, or name "
                     "another --slot"
                 )
@@ -438,6 +442,7 @@ class _Follower:
                     self._store([], [], self._text(upto))
                     self.position = upto
                     table.slot.advance(upto)
+            self._num_failures, self._failure = 0, ""
             if once and not has_changes and upto >= goal:
                 self._say(f"{self.num_changes:,} changes stored")
                 return True
@@ -489,42 +494,59 @@ class _Follower:
         items = list(items)
         gone = [key for key in gone if 1 <= len(key.encode()) <= ID_BYTES_MAX]
         while True:
-            body = b'{"put":[%b],"delete":%b' % (
-                b",".join(item for _, item in items),
-                json.dumps(gone).encode(),
-            )
-            if position is not None:
-                source = {"source": self.slot_name, "position": position}
-                body += b"," + json.dumps(source).encode()[1:]
-            else:
-                body += b"}"
             try:
-                self.client.request("POST", f"{index_path(self.index)}/items/changes", body)
+                self._send(items, gone, position)
+                return
             except ClientError as error:
+                if error.status not in _REFUSED or not items:
+                    raise
                 bad = re.fullmatch(r"put\[(\d+)\]", str(error.details.get("param", "")))
-                if bad is None:
-                    if error.status not in _REFUSED or not items:
-                        raise
-                    if len(items) > 1 or gone or position is not None:
-                        # It does not say what is wrong: each half by itself, then the rest.
-                        half = len(items) // 2
-                        for part in (items[:half], items[half:]):
-                            self._store(part, [], None)
-                        items = []
-                        continue
+                if bad is None and (len(items) > 1 or gone or position is not None):
+                    # It does not say what is wrong: each half by itself, then the rest.
+                    half = len(items) // 2
+                    for part in filter(None, (items[:half], items[half:])):
+                        self._store(part, [], None)
+                    items = []
+                    continue
                 key, _ = items.pop(int(bad[1]) if bad else 0)
-                message = f"the row {shown(key)} cannot be stored: {error}"
-                if not self.skips_bad:
-                    raise ClientError(
-                        f"{message}; change the row, or leave such rows out by --skip-bad",
-                        status=error.status,
-                        code=error.code,
-                    ) from error
-                self._say(message)
+                self._leave_out(key, error)
                 if len(key.encode()) <= ID_BYTES_MAX:
                     gone.append(key)
-            else:
-                return
+
+    def _send(self, items: list[tuple[str, bytes]], gone: list[str], position: str | None) -> None:
+        """Send one request with changes."""
+        body = b'{"put":[%b],"delete":%b' % (
+            b",".join(item for _, item in items),
+            json.dumps(gone).encode(),
+        )
+        if position is not None:
+            source = {"source": self.slot_name, "position": position}
+            body += b"," + json.dumps(source).encode()[1:]
+        else:
+            body += b"}"
+        self.client.request("POST", f"{index_path(self.index)}/items/changes", body)
+
+    def _leave_out(self, key: str, error: ClientError) -> None:
+        """Say which row cannot be stored; end, unless such rows are left out."""
+        message = f"the row {shown(key)} cannot be stored: {error}"
+        if not self.skips_bad:
+            raise ClientError(
+                f"{message}; change the row, or leave such rows out by --skip-bad",
+                status=error.status,
+                code=error.code,
+            ) from error
+        self._say(message)
+
+
+def _may_pass(error: Disconnected | UnknownName | ClientError, *, once: bool) -> bool:
+    """Return whether what failed may work again."""
+    match error:
+        case ClientError():
+            return error.status in _PASSING
+        case UnknownName():  # a table that is being altered, a slot that was removed
+            return not once
+        case Disconnected():
+            return True
 
 
 def _parts(ids: Iterator[str]) -> Iterator[list[str]]:

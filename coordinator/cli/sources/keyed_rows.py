@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.pgoutput import is_visible
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, Disconnected, PostgresConnection
+from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection, UnknownName
 from coordinator.cli.sources.rows import to_items
 from coordinator.cli.sources.source import SourceError
 
@@ -44,8 +44,9 @@ class KeyedRows:
         key_column: column that has the ids.
 
     Raises:
+        UnknownName: there is no such table.
         SourceError: its rows cannot be told apart.
-        Disconnected: there is no such table, or the server is away.
+        Disconnected: the server is away.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class KeyedRows:
             (parts[-1], parts[0] if len(parts) > 1 else "", len(parts) == 1),
         ).fetchone()
         if found is None:  # yet, or for a moment: its owner may be replacing it
-            raise Disconnected(f"the database has no table {name!r} (a view cannot be followed)")
+            raise UnknownName(f"the database has no table {name!r} (a view cannot be followed)")
         *self._names, self._oid, self._identity = found
         return sql.Identifier(*self._names)
 

@@ -120,7 +120,8 @@ class Decoder:
                     continue  # unchanged, and sent with the row before
                 raise SourceError(
                     f"PostgreSQL does not say which {self._key_column} a changed row has; send "
-                    "ALTER TABLE … REPLICA IDENTITY FULL"
+                    "ALTER TABLE … REPLICA IDENTITY FULL, remove the slot (--drop-slot), and start "
+                    "again"
                 )
             if key != before:
                 yield Changed(key)

@@ -20,6 +20,21 @@ _OPTIONS: Final = MappingProxyType(
     {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 )
 """A server that vanished without a word is noticed after a minute, not after the system's hours."""
+_SETTINGS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout"), 0
+        ),
+        **{f"tcp_{name}": value for name, value in _OPTIONS.items()},
+    }
+)
+"""Of a session that follows. Timeouts, made for the requests of a page, would end a copy or a long
+read of the log. And a server that does not notice that we vanished keeps our lock for hours."""
+_PASSING_CLASSES: Final = ("08", "40", "53", "55", "57")
+"""Classes of errors that may pass: connection, conflict, no room, state (the slot is in use, or has
+lost its log), an administrator's doing."""
+_UNKNOWN: Final = ("42P01", "42703", "42704")
+"""Errors about a table, a column, and any other object."""
 _MOMENTS: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
 """Types of which Python lacks some values: infinity, 24:00, years before 1 and after 9999."""
 _PASSWORD: Final = re.compile(r"^([^:/?#]+://[^/?#@:]*):[^/?#]*@")
@@ -31,7 +46,7 @@ class Disconnected(Exception):
 
 
 class UnknownName(SourceError):
-    """The database has no such table or column (any more)."""
+    """The database has no such table, column, publication or slot (any more)."""
 
 
 def open_connection(url: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
@@ -115,6 +130,8 @@ class PostgresConnection:
         self._url = url
         with self.translated_errors():
             self.raw = open_connection(url, autocommit=True, application_name=application)
+            for name, value in _SETTINGS.items():
+                self.execute(f"SET {name} = {value}".encode())
 
     def close(self) -> None:
         """Disconnect."""
@@ -151,10 +168,9 @@ class PostgresConnection:
             psycopg = self._psycopg
             is_lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
             return Disconnected(text) if is_lost else SourceError(text)
-        # 08, 57P: the connection ends; 55006: the slot is in use; 40: conflict; 53: no room.
-        if state[:2] in ("08", "40", "53") or state[:3] == "57P" or state == "55006":
+        if state[:2] in _PASSING_CLASSES:
             return Disconnected(text)
-        return UnknownName(text) if state in ("42P01", "42703") else SourceError(text)
+        return UnknownName(text) if state in _UNKNOWN else SourceError(text)
 
 
 def without_password(url: str) -> str:

@@ -81,7 +81,7 @@ class ReplicationSlot:
             ended = self._connection.raw.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_replication_slots "
                 "JOIN pg_stat_activity ON pid = active_pid "
-                "WHERE slot_name = %s AND application_name = %s",
+                "WHERE slot_name = %s AND database = current_database() AND application_name = %s",
                 (self._name, application_name(self._name)),
             ).fetchall()
             return not ended
@@ -90,14 +90,16 @@ class ReplicationSlot:
         """Make publication and slot where they are missing; a slot that lost its log is re-created.
 
         So is the slot of a table that was dropped, replaced or altered: its log may lack what
-        happened to the table that has the name now, and has rows with columns of other names.
+        happened to the table that has the name now, and has rows with columns of other names. And
+        so is the slot of a publication that was dropped: the server reads no log that is older
+        than the publication.
 
         Args:
             former: object id of the table that was followed so far; "" if unknown.
             renew: whether the table was altered.
 
         Raises:
-            SourceError: the server is not set up for it, or the slot is for another table.
+            SourceError: the server is not set up for it, or the slot is for something else.
         """
         with self._connection.translated_errors():
             (level,) = self._connection.one("SELECT current_setting('wal_level')")
@@ -107,16 +109,11 @@ class ReplicationSlot:
                     "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
                 )
             found = self._row()
-            if found is not None and found[2] != "pgoutput":
-                raise SourceError(
-                    f"there is a slot {self._name!r} already, of plug-in {found[2]}; name another "
-                    "--slot"
-                )
-            is_replaced = self._is_replaced(former)
-            if found is not None and (renew or is_replaced or found[1] == "lost"):
+            is_published = self._is_published(former)
+            if found is not None and (renew or not is_published or found[1] == "lost"):
                 self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
                 found = None
-            if is_replaced:  # without a slot, so that a kill from here on leads to a copy
+            if not is_published:  # without a slot, so that a kill from here on leads to a copy
                 self._publish()
             is_new = found is None
             if found is None:
@@ -139,15 +136,28 @@ class ReplicationSlot:
             )
 
     def _row(self) -> tuple[Any, ...] | None:
-        """Return position, state of the log, and plug-in of the slot."""
-        return self._connection.raw.execute(
-            "SELECT confirmed_flush_lsn, wal_status, plugin FROM pg_replication_slots "
-            "WHERE slot_name = %s",
+        """Return position and state of the log of the slot; None if there is none.
+
+        Raises:
+            SourceError: it is not ours. (A server has one list of slots for all its databases.)
+        """
+        found = self._connection.raw.execute(
+            "SELECT confirmed_flush_lsn, wal_status, plugin, database, current_database() "
+            "FROM pg_replication_slots WHERE slot_name = %s",
             (self._name,),
         ).fetchone()
+        if found is None:
+            return None
+        position, state, plugin, database, our_database = found
+        if plugin != "pgoutput" or database != our_database:
+            raise SourceError(
+                f"there is a slot {self._name!r} already, of database {database} and plug-in "
+                f"{plugin}; name another --slot"
+            )
+        return position, state
 
-    def _is_replaced(self, former: str) -> bool:
-        """Make the publication unless it is there; return whether it is for a former table."""
+    def _is_published(self, former: str) -> bool:
+        """Return whether the publication is there, and for this table."""
         from psycopg import sql
 
         known = self._connection.raw.execute(
@@ -156,32 +166,26 @@ class ReplicationSlot:
             (self._name,),
         ).fetchall()
         if any(self._table == sql.Identifier(*names) for *names, _ in known):
-            return False
-        if not known and not self._is_published():
-            self._connection.execute(
-                sql.SQL(
-                    "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
-                ).format(self._publication(), self._table)
-            )
-            return False
-        if [str(oid) for *_, oid in known] in ([], [former]):
             return True
+        if [str(oid) for *_, oid in known] in ([], [former]):
+            return False
         listed = ", ".join(".".join(names) for *names, _ in known)
         raise SourceError(
             f"slot and publication {self._name!r} are for {listed}; name another --slot"
         )
 
-    def _is_published(self) -> bool:
-        query = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
-        return bool(self._connection.one(query, self._name)[0])
-
     def _publish(self) -> None:
-        """Publish the table that has the name now."""
+        """Publish the table that has the name now, and no other."""
         from psycopg import sql
 
-        self._connection.execute(
-            sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(self._publication(), self._table)
+        query = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
+        (exists,) = self._connection.one(query, self._name)
+        statement = (
+            "ALTER PUBLICATION {} SET TABLE {}"
+            if exists
+            else "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
         )
+        self._connection.execute(sql.SQL(statement).format(self._publication(), self._table))
 
     def _publication(self) -> sql.Identifier:
         from psycopg import sql
