@@ -76,6 +76,10 @@ class Index:
         return sorted(self.document.get("aggregations") or ())
 
 
+def _complete() -> None:
+    """Nobody else changes this catalog."""
+
+
 class Catalog:
     """The catalog of one data directory.
 
@@ -91,6 +95,8 @@ class Catalog:
         aliases: as requests see them, alias to name.
         num_shards: number of shards that the data is spread over.
         propose: carries out the changes of `change` where several hosts share one catalog.
+        check_complete: called before an index or a key is said not to exist; raises if other hosts
+            may have it already.
         on_stored: called after every change of the durable state or of what requests see.
         on_doubt: called when the file may have a state that requests do not see: only another
             process knows, by reading it.
@@ -109,6 +115,7 @@ class Catalog:
         self._listeners: list[Callable[[], None]] = []
         self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of their arrival
         self.propose: Propose | None = None
+        self.check_complete: Callable[[], None] = _complete
         self.on_stored: Callable[[], None] | None = None
         self.on_doubt: Callable[[CatalogInDoubt], None] | None = None
         self.activate()
@@ -144,11 +151,13 @@ class Catalog:
 
         Raises:
             NotFound: `index_not_found`; says how to create it.
+            Unavailable: another host may have created it.
         """
         index = self.indexes.get(name)
         if index is None:
             index = self.indexes.get(self.aliases.get(name, ""))
         if index is None:
+            self.check_complete()
             raise NotFound(
                 f"there is no index {name!r}",
                 advice="POST a configuration (at least {}) to /{index}/configuration to create it",

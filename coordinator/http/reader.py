@@ -69,14 +69,22 @@ class ReaderMiddleware(Middleware):
         self._outbox = services.outbox
         self._copy = services.catalog
         self._has_log = bool(services.settings.log_url)
+        self._shared = services.shared
+
+    @property
+    def _is_withheld(self) -> bool:
+        """Whether the owner has yet to catch up with other hosts, who may have changed anything."""
+        return self._has_log and self._shared is not None and not self._shared.is_serving
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""
-        if not self._copy.is_current:
+        if not self._copy.is_current or self._is_withheld:
             try:
                 try:
                     await self._copy.catch_up()
                 except OwnerOnly:
+                    return await pass_on(self._outbox, request)
+                if self._is_withheld:
                     return await pass_on(self._outbox, request)
             except ServiceError as error:
                 return self._finished(self._refusal(error, request), request, UNROUTED)

@@ -29,7 +29,7 @@ import msgspec
 from aiohttp import hdrs
 from multidict import istr
 
-from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized
+from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized, Unavailable
 from common.nearest_name import nearest
 from coordinator.http.api_keys import (
     ANYBODY,
@@ -113,6 +113,7 @@ class Guard:
 
         Raises:
             Unauthorized: the request has a key, but it is wrong or expired.
+            Unavailable: the key is unknown, and another host may have made it.
         """
         token = headers.get(API_KEY_HEADER, key)
         if token is None:
@@ -135,6 +136,8 @@ class Guard:
         match = _TOKEN.fullmatch(token)
         id_, secret = match.groups() if match else ("", "")
         known = self._callers.get(id_)
+        if known is None:
+            self._check_keys_complete()
         salt = bytes.fromhex(known[0].salt) if known else _NO_SALT
         expected = known[0].hash if known else ""
         if not hmac.compare_digest(hash_secret(secret, salt), expected) or known is None:
@@ -169,7 +172,24 @@ class Guard:
 
     def _signing_key(self, id_: str) -> str | None:
         known = self._callers.get(id_)
-        return None if known is None else known[0].signing
+        if known is None:
+            self._check_keys_complete()
+            return None
+        return known[0].signing
+
+    def _check_keys_complete(self) -> None:
+        """Raise if a key that is not known may have been made on another host meanwhile.
+
+        Raises:
+            Unavailable: it may.
+        """
+        try:
+            self._catalog.check_complete()
+        except Unavailable as error:  # whose message is for those with a key
+            raise Unavailable(
+                "this host may lack the newest API keys: try again shortly, or another host",
+                code=error.code,
+            ) from None
 
     def check_action(self, caller: Caller, action: Action) -> None:
         """Check that the caller may perform an action.
@@ -216,9 +236,13 @@ class Guard:
         Raises:
             Forbidden: the key is for other indexes.
             NotFound: `index_not_found`.
+            Unavailable: another host may have created it.
         """
         try:
             index = self._catalog.index(name)
+        except Unavailable:
+            self.check_index(caller, name)
+            raise
         except NotFound as error:
             self.check_index(caller, name)
             known = [one for one in self._catalog.indexes if caller.may_use(one)]

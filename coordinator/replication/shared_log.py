@@ -109,6 +109,7 @@ class SharedLog(WriteLog):
         self.peers = Peers(host, lambda: self.state)
         self._trimmer = LogTrimmer(host)
         host.catalog.propose = self._changes.change
+        host.catalog.check_complete = host.cluster.check_serving
         host.serving.on_stop += [self._queues.fail_waiting, self._own.fail]
 
     # --- life

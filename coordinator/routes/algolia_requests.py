@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.configuration import GEO_FIELD, FacetConfiguration
 from common.deadline import Deadline
-from common.errors import Forbidden, InvalidRequest, NotFound
+from common.errors import Forbidden, InvalidRequest, NotFound, Unavailable
 from coordinator.algolia import settings as index_settings
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.index_names import check_index_name
@@ -77,7 +77,7 @@ def find_index(services: Services, request: Request, name: Any) -> tuple[Index, 
         plain, sort = index_settings.split_name(name)
     try:
         return services.guard.index(request.caller, plain), sort
-    except (Forbidden, NotFound):
+    except (Forbidden, NotFound, Unavailable):
         check_index_name(plain, services.settings.limits)
         # The error quotes the whole name: splitting off the order would reveal what exists.
         services.guard.check_index(request.caller, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from tests.recorded_answers import NUM_REQUESTS
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.replication.workload import (
     INDEX,
+    JSON,
     assert_alike,
     change_much,
     configure,
@@ -97,6 +99,59 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
             log.start(number)
         wait_until(lambda: client.post(f"/{INDEX}/items", [{"id": 4}]).status == 200)
         client.close()
+
+
+@pytest.mark.parametrize("num_coordinators", [1, 2])
+def test_a_host_that_starts_denies_nothing_that_others_may_have_made(
+    tmp_path: Path, log: SharedLogServers, num_coordinators: int
+) -> None:
+    """An index or a key made on another host meanwhile is not there yet: that is no 404 or 401."""
+    with Hosts(tmp_path, log, (1,), coordinators=str(num_coordinators)) as hosts:
+        service = hosts.services[0]
+        client = service.client()
+        assert client.post(f"/{INDEX}/configuration", {}).status == 200
+        made = client.post("/_keys", {"actions": ["admin", "configure", "search", "write"]})
+        assert made.status == 200
+        wait_until(lambda: b'"seq":2' in data_directory.replica_path(service.data).read_bytes())
+        client.close()
+        _kill(service, log)
+        service.start(wait=False)
+        known = {"x-api-key": made.json["key"]}
+        unknown = {"x-api-key": "fk_" + 8 * "0" + "_" + 40 * "0"}
+        requests = [
+            ("GET", "/made-elsewhere/search", known),
+            ("PUT", "/made-elsewhere/items/1", known),
+            ("DELETE", "/made-elsewhere", known),
+            ("GET", "/1/indexes/made-elsewhere", known),
+            ("GET", f"/{INDEX}/search", unknown),
+        ]
+        said: list[set[tuple[int, str]]] = [set() for _ in requests]
+        is_ready = False
+        while not is_ready:
+            is_ready = _status(service, "GET", "/_ready", known)[0] == 200
+            found = [_status(service, *request) for request in requests]
+            if not is_ready and _status(service, "GET", "/_ready", known)[0] != 200:
+                for codes, one in zip(said, found, strict=True):
+                    codes.add(one)
+        assert all(codes <= {(503, "starting"), (0, "")} for codes in said), said
+        assert all((503, "starting") in codes for codes in said), said
+        found = [_status(service, *request)[0] for request in requests]
+        assert found[0] == found[3] == 404, found
+        assert found[4] == 401, found
+
+
+def _status(service: Service, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Return status and code of an answer; 0: there is none."""
+    client = service.client(5)
+    try:
+        body = b"{}" if method == "PUT" else None
+        reply = client.request(method, path, body, {**JSON, **headers})
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+    finally:
+        client.close()
+    is_error = reply.status >= 400 and b'"error"' in reply.body
+    return reply.status, reply.json["error"]["code"] if is_error else ""
 
 
 def _kill(service: Service, log: SharedLogServers) -> None:
