@@ -6,6 +6,7 @@ them is harmed at a time, and the next one only when all are well again, as the 
 
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k for_long
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k some_shards
+    FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k administered
     FACETD_CHAOS_KINDS="host kill,server kill" …    only these kinds of harm
     FACETD_CHAOS_MINUTES=6 …                        end after these, with the final check
 
@@ -34,6 +35,7 @@ from typing import Any
 
 import pytest
 
+from tests.replication.administration import Administrator
 from tests.replication.proxies import Proxies
 from tests.replication.several_hosts import (
     Hosts,
@@ -41,9 +43,18 @@ from tests.replication.several_hosts import (
     PlacedHosts,
     SharedLogServers,
     num_serving,
+    placement,
     replica_state,
 )
-from tests.replication.workload import CoreWatch, Reader, Writer, at_work, check, configure
+from tests.replication.workload import (
+    ClientThread,
+    CoreWatch,
+    Reader,
+    Writer,
+    at_work,
+    check,
+    configure,
+)
 from tests.service import Service
 from tests.waiting import wait_until
 
@@ -83,6 +94,8 @@ class Chaos:
     """Whether each host holds some shards."""
     only: tuple[str, ...] = ()
     """Kinds of harm to do; empty: all."""
+    administrator: Administrator | None = None
+    """Who administers indexes meanwhile."""
     rounds: list[tuple[str, float, float]] = field(default_factory=list)
     """Harm, begin, end."""
 
@@ -119,6 +132,8 @@ class Chaos:
         both = ["kill", "stop", "cut", "slow", "empty"]
         found = [f"{who} {harm}" for who in ("host", "server") for harm in both]
         found += ["host terminate", "host part"]
+        if self.is_placed and self.administrator is not None:
+            found.append("host move")
         if self.disks:
             found += ["host full", "server full"]
         if self.clocks:
@@ -169,11 +184,34 @@ class Chaos:
             _signal(pids, signal.SIGSTOP)
             time.sleep(seconds)
             _signal(pids, signal.SIGCONT)
+        elif what == "move":
+            self._move_shard()
+            time.sleep(seconds)
+            service.kill_all()
+            time.sleep(seconds / 3)
+            service.start(wait=False)
         elif what == "clock":
             self.clocks[number].write_text(self.random.choice(CLOCK_STEPS) + "\n")
             time.sleep(seconds)
         else:
             self._harm_ways(f"host {number}", service.data.parent, what, seconds)
+
+    def _move_shard(self) -> None:
+        """Have a shard moved to the host that lacks it."""
+        service = self.random.choice(self.hosts.services)
+        shards = placement(service)["shards"]
+        names = {name for one in shards for name in one["serving"]}
+        shard = self.random.randrange(len(shards))
+        serving = shards[shard]["serving"]
+        order = {
+            "shard": shard,
+            "from": self.random.choice(sorted(serving)),
+            "to": self.random.choice(sorted(names - set(serving))),
+        }
+        client = service.client()
+        reply = client.post("/_cluster/shards", order)
+        assert reply.status in (200, 400), reply  # 400: a host would be left without a shard
+        client.close()
 
     def _harm_server(self, number: int, what: str, seconds: float) -> None:
         server = self.log.servers[number]
@@ -407,6 +445,7 @@ def run_rounds(
     is_placed: bool = False,
     only: tuple[str, ...] = (),
     minutes: float = math.inf,
+    is_administered: bool = False,
 ) -> None:
     with chaos(
         folder, seed, seconds_max, is_placed=is_placed, only=only, log_compare_seconds="45"
@@ -417,6 +456,10 @@ def run_rounds(
         writers = [Writer(number, hosts) for number in range(1, 4)]
         reader = Reader(hosts)
         cores = CoreWatch()
+        clients: list[ClientThread] = [*writers, reader, cores]
+        if is_administered:
+            found.administrator = Administrator(hosts, seed)
+            clients.append(found.administrator)
 
         def wait_writing() -> None:
             now = time.monotonic()
@@ -428,11 +471,13 @@ def run_rounds(
                     raise writer.error
 
         try:
-            with at_work(*writers, reader, cores):
+            with at_work(*clients):
                 found.run(num_rounds, minutes, wait_writing)
         finally:
             print(json.dumps(report(found, writers, reader, cores)), flush=True)
         check(hosts, writers)
+        if found.administrator is not None:
+            found.administrator.check()
         wait_compared(hosts)
         assert not reader.failures, reader.failures[:3]
 
@@ -475,6 +520,30 @@ def test_nothing_acknowledged_is_lost_for_long(tmp_path: Path) -> None:
 def test_nothing_acknowledged_by_hosts_that_hold_some_shards_is_lost(tmp_path: Path) -> None:
     run_rounds(
         tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, is_placed=True, only=KINDS, minutes=MINUTES
+    )
+
+
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_while_indexes_are_administered(tmp_path: Path) -> None:
+    kinds = ("host kill", "host move")
+    run_rounds(
+        tmp_path, ROUNDS, seed=5, seconds_max=1.0, is_placed=True, only=kinds, is_administered=True
+    )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_nothing_is_lost_while_indexes_are_administered_for_long(
+    tmp_path: Path, is_placed: bool
+) -> None:
+    run_rounds(
+        *(tmp_path, ROUNDS_LONG, SEED),
+        seconds_max=3.0,
+        is_placed=is_placed,
+        only=KINDS,
+        minutes=MINUTES,
+        is_administered=True,
     )
 
 
