@@ -523,20 +523,10 @@ def test_nothing_acknowledged_by_hosts_that_hold_some_shards_is_lost(tmp_path: P
     )
 
 
-@pytest.mark.timeout(600)
-def test_nothing_is_lost_while_indexes_are_administered(tmp_path: Path) -> None:
-    kinds = ("host kill", "host move")
-    run_rounds(
-        tmp_path, ROUNDS, seed=5, seconds_max=1.0, is_placed=True, only=kinds, is_administered=True
-    )
-
-
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("is_placed", [False, True])
-def test_nothing_is_lost_while_indexes_are_administered_for_long(
-    tmp_path: Path, is_placed: bool
-) -> None:
+def test_nothing_is_lost_while_indexes_are_administered(tmp_path: Path, is_placed: bool) -> None:
     run_rounds(
         *(tmp_path, ROUNDS_LONG, SEED),
         seconds_max=3.0,
