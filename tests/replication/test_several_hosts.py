@@ -135,9 +135,9 @@ def test_a_host_that_starts_denies_nothing_that_others_may_have_made(
                     codes.add(one)
         assert all(codes <= {(503, "starting"), (0, "")} for codes in said), said
         assert all((503, "starting") in codes for codes in said), said
-        found = [_status(service, *request)[0] for request in requests]
-        assert found[0] == found[3] == 404, found
-        assert found[4] == 401, found
+        statuses = [_status(service, *request)[0] for request in requests]
+        assert statuses[0] == statuses[3] == 404, statuses
+        assert statuses[4] == 401, statuses
 
 
 def _status(service: Service, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
