@@ -39,6 +39,10 @@ from common.analysis.collations import COLLATION_LANGUAGES, parse_collation
         ("root+numeric", ["part 2", "part 10", "part 010 a", "part 11", "part x"]),
         ("root+numeric", ["1", "9", "10", "99999999999999999999", "100000000000000000000", "a"]),
         ("root+numeric", ["v1.9.0", "v1.10.0", "v2"]),
+        ("root+numeric", ["第２巻", "第9巻", "第１０巻", "第11巻"]),
+        ("ar+numeric", ["ص ٩", "ص ١٠", "ص 11", "ص ۱۲"]),
+        ("root+numeric", ["é２", "e\u0301９", "é１０"]),
+        ("root+numeric", ["1²0", "10", "²", "³"]),
     ],
 )
 def test_texts_are_in_the_order_of_the_language(collation: str, ordered: list[str]) -> None:
