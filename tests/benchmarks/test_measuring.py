@@ -12,6 +12,7 @@ import pytest
 from benchmarks import (
     compare,
     cores,
+    field_names,
     floor,
     keystrokes,
     large,
@@ -195,6 +196,14 @@ def test_one_core_is_compared_with_more(home: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "| Q6 | one core |" in printed
     assert len(cores.settings()) == 1 or "2 coordinators |" in printed
+
+
+def test_field_names_come_and_go(home: Path) -> None:
+    arguments = f"--items {NUM_ITEMS} --names 600 --shards 1 --requests 2"
+    stages = json.loads(field_names.main(arguments.split()).read_text())["stages"]
+    assert len(stages) == 4
+    for stage in stages.values():
+        assert all(min(stage[kind].values()) > 0 for kind in field_names.KINDS)
 
 
 def test_growth_is_fitted() -> None:
