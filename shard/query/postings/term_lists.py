@@ -512,7 +512,8 @@ def _unscored_fields(segment: Segment) -> FieldTfNorms:
     """Return the tf norms of no field: for lists that are read for their documents."""
     index = text_index(segment)
     nothing = np.zeros((0, 256)), np.zeros(0, np.uint64)
-    return FieldTfNorms(ScoredLists(index.lists, index.field_lengths, *nothing), ())
+    lists = ScoredLists(index.lists, index.field_lengths, *nothing)
+    return FieldTfNorms(lists, (), are_all_searched=True)
 
 
 def docs_with_all_terms(

@@ -154,10 +154,10 @@ class FieldTfNorms:
 
     __slots__ = ("__weakref__", "_drift", "are_all_searched", "choice", "lists")
 
-    def __init__(self, lists: ScoredLists, choice: Hashable) -> None:
+    def __init__(self, lists: ScoredLists, choice: Hashable, *, are_all_searched: bool) -> None:
         self.lists = lists
         self.choice = choice
-        self.are_all_searched = bool((lists.tf_norms[:, 1] > 0).all())
+        self.are_all_searched = are_all_searched
         # Weak: two that are compared with each other would keep each other alive.
         self._drift: tuple[weakref.ref[FieldTfNorms], float] | None = None
 
@@ -179,11 +179,11 @@ class FieldTfNorms:
         return drift[1]
 
 
-@kernel
-def _compute_tf_norms(
-    weights: F64Array, averages: F64Array, b: float, lengths: I64Array
-) -> Rows[np.float64]:
-    tf_norms = np.zeros((len(weights), 256), np.float64)
+@kernel(allocates=False)
+def _fill_tf_norms(
+    weights: F64Array, averages: F64Array, b: float, lengths: I64Array, tf_norms: Rows[np.float64]
+) -> None:
+    """Compute the tf norms of all fields with a weight; the rows of the others stay zeros."""
     for row in range(len(weights)):
         if weights[row] > 0.0:
             average = averages[row] if averages[row] > 0.0 else 1.0
@@ -192,40 +192,44 @@ def _compute_tf_norms(
                 # b = 1 would let a short text in a field of long ones grow without bound.
                 tf_norm = np.rint(weights[row] / max(norm, 1e-3) * FREQ_UNIT)
                 tf_norms[row, code] = max(tf_norm, 1.0)
-    return tf_norms
 
 
 def make_tf_norms(
     index: TextIndex,
     numbers: dict[int, FieldWeight],
-    languages: dict[int, int],
+    row_languages: NDArray[np.uint64],
     b: float,
 ) -> FieldTfNorms:
-    """Compute the tf norm of every field and length code of one segment.
+    """Compute the tf norm of every searched field and length code of one segment.
 
     Args:
         index: the segment's text structures.
         numbers: the query's fields by field number.
-        languages: language bit by field number, of all fields with words.
+        row_languages: language bit by row, of all fields with words.
         b: BM25's length parameter.
+
+    Cost: grows with the fields of the query; of those that it does not search, the rows of zeros
+    take no time and no memory until they are read.
     """
-    rows = index.length_fields.tolist()
-    weights = np.zeros(len(rows))
-    averages = np.zeros(len(rows))
-    for row, number in enumerate(rows):
-        field = numbers.get(number)
-        if field is not None:
+    field_rows = index.field_lengths.field_rows
+    weights = np.zeros(len(index.length_fields))
+    averages = np.zeros(len(weights))
+    for number, field in numbers.items():
+        row = field_rows[number] if number < len(field_rows) else -1
+        if row >= 0:
             weights[row] = field.weight
             averages[row] = field.average_length
-    tf_norms = _compute_tf_norms(weights, averages, b, DECODED_LENGTHS)
+    tf_norms = np.zeros((len(weights), 256), np.float64)
+    _fill_tf_norms(weights, averages, b, DECODED_LENGTHS, tf_norms)
     choice = tuple(
         (number, round(_CHOICE_STEPS * math.log2(field.weight)))
         for number, field in sorted(numbers.items())
         if field.weight > 0
     )
-    row_languages = np.array([languages[number] for number in rows], np.uint64)
     return FieldTfNorms(
-        ScoredLists(index.lists, index.field_lengths, tf_norms, row_languages), choice
+        ScoredLists(index.lists, index.field_lengths, tf_norms, row_languages),
+        choice,
+        are_all_searched=bool((weights > 0).all()),
     )
 
 

@@ -351,6 +351,30 @@ def _kept_tf_norms(segment: Segment) -> QueryCache[Hashable, FieldTfNorms]:
     return QueryCache()
 
 
+@derived
+def _kept_row_languages(segment: Segment) -> QueryCache[Hashable, NDArray[np.uint64]]:
+    """Return the language bits that a segment keeps."""
+    return QueryCache()
+
+
+def _row_languages_of(segment: Segment, prepared: PreparedQuery) -> NDArray[np.uint64]:
+    """Return the language bit of every field with words in a segment, cached by languages.
+
+    Kept apart from the tf norms: those of thousands of fields are too large to keep.
+    """
+    cache = _kept_row_languages(segment)
+    languages = prepared.languages
+    row_languages = cache.get(languages.key)
+    if row_languages is None:
+        paths = prepared.registry.paths
+        numbers = text_index(segment).length_fields.tolist()
+        row_languages = np.array(
+            [languages.masks[languages.class_of(paths[number])] for number in numbers], np.uint64
+        )
+        QUERY_CACHE_BUDGET.keep(cache, languages.key, row_languages, row_languages.nbytes)
+    return row_languages
+
+
 def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
     cache = _kept_tf_norms(segment)
@@ -364,11 +388,7 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
             number = registry.number(field.path)
             if number is not None:
                 numbers[number] = field
-        index = text_index(segment)
-        by_number = {
-            number: languages.masks[languages.class_of(registry.paths[number])]
-            for number in index.length_fields.tolist()
-        }
-        tf_norms = make_tf_norms(index, numbers, by_number, query.b)
+        row_languages = _row_languages_of(segment, prepared)
+        tf_norms = make_tf_norms(text_index(segment), numbers, row_languages, query.b)
         QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, tf_norms.num_bytes)
     return tf_norms

@@ -45,7 +45,7 @@ def test_the_documents_of_a_term_in_some_fields(lists: Lists, fields: str, num_w
     norms = make_tf_norms(
         index,
         {number: field for number, field in numbers.items() if number is not None},
-        dict.fromkeys(index.length_fields.tolist(), 1),
+        np.ones(len(index.length_fields), np.uint64),
         0.7,
     )
     term = index.vocabulary.find("sea")

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pyroaring import FrozenBitMap
 
-from common.analysis.languages import Languages
+from common.analysis.languages import FieldClass, Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
+from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.statistics.segment_statistics import doc_freqs
 from shard.query.text.explanation import explain_score
 from shard.query.text.prepared_query import PreparedQuery
@@ -235,6 +236,29 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
     )
     match = match_text(view, PreparedQuery(query, registry, languages), None, None)
     assert match.found.docs.tolist() == [0, 3]
+
+
+def test_a_search_of_one_field_does_not_visit_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the tf norms of all fields are too large to keep."""
+    monkeypatch.setattr(QUERY_CACHE_BUDGET, "bytes_max", 100_000)
+    visited: list[str] = []
+    class_of = Languages.class_of
+
+    def counted(self: Languages, path: str) -> FieldClass:
+        visited.append(path)
+        return class_of(self, path)
+
+    monkeypatch.setattr(Languages, "class_of", counted)
+    registry = FieldRegistry()
+    items = [{"title": "sea", **{f"name{i}": "said" for i in range(400)}}]
+    view = SegmentView(make_segment(items, registry))
+    shape = all_of(Word("sea"), paths=("title",))
+    query = make_query(shape, [view], [registry], len(items))
+    for b in (0.5, 0.75):
+        prepared = PreparedQuery(structs.replace(query, b=b), registry, ENGLISH)
+        match = match_text(view, prepared, None, None)
+        assert match.found.docs.tolist() == [0]
+    assert len(visited) == len(set(visited)) == 401
 
 
 @pytest.mark.parametrize("text", ["the", "run", "running", "happiness", "x"])
