@@ -13,11 +13,13 @@ import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from common.analysis.analyzer import Analyzer
 from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.errors import translated_warning
 from coordinator.algolia.search import AlgoliaSearch, Style
@@ -25,7 +27,9 @@ from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facets.results import FacetResult
 from coordinator.read.rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult
+from coordinator.read.text.query_parser import wanted_words
 
+_analyzer: Final = Analyzer()
 _POINTS: Final = "_geoloc"
 _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
 
@@ -170,8 +174,8 @@ class _HitForm(NamedTuple):
     """The same of `_snippet`."""
     shows_points: bool
     """Whether hits show their points as `_geoloc`, whatever field has them."""
-    num_words: int
-    """Of the query; a text that matches as many has the level "full"."""
+    words: frozenset[str]
+    """Of the query, folded, without excluded ones; a text that has all has the level "full"."""
 
 
 def _form_of(search: SearchParameters, style: Style) -> _HitForm:
@@ -183,13 +187,13 @@ def _form_of(search: SearchParameters, style: Style) -> _HitForm:
         marks is not None and marks.highlight_fields is not None,
         marks is not None and bool(marks.snippet_fields),
         (style.retrieved is None or _POINTS in style.retrieved) and _POINTS not in style.excluded,
-        len(search.query.split()),
+        frozenset(wanted_words(search.query, _analyzer)),
     )
 
 
 def _hit(document: bytes, form: _HitForm) -> dict[str, Any]:
     """Return the hit of an item, which a search returns with its marks."""
-    item, style, num_words = orjson.loads(document), form.style, form.num_words
+    item, style, words = orjson.loads(document), form.style, form.words
     marks = item.pop("_highlight", {}) if form.has_marks else {}
     snippets = item.pop("_snippet", {}) if form.has_snippets else {}
     result = {**form.retrieved.of_item(item), "objectID": object_id(item)}
@@ -204,15 +208,15 @@ def _hit(document: bytes, form: _HitForm) -> dict[str, Any]:
         result["_highlightResult"] = {
             name: tree
             for name, value in form.highlighted.of_item(item).items()
-            if (tree := _highlighted(value, name, marked, style, num_words)) is not None
+            if (tree := _highlighted(value, name, marked, style, words)) is not None
         }
     if style.has_snippets:
-        result["_snippetResult"] = _snippets(item, snippets, style, num_words)
+        result["_snippetResult"] = _snippets(item, snippets, style, words)
     return result
 
 
 def _highlighted(
-    value: Any, path: str, marked: Mapping[str, Iterator[str]], style: Style, num_words: int
+    value: Any, path: str, marked: Mapping[str, Iterator[str]], style: Style, words: frozenset[str]
 ) -> Any:
     """Return a value with each text in it replaced by its highlight result.
 
@@ -221,27 +225,27 @@ def _highlighted(
         path: dotted path to the value.
         marked: the remaining marked texts by path, in the order of the item.
         style: tags.
-        num_words: of the query.
+        words: of the query.
 
     Returns:
         None for an array of which nothing is left.
     """
     if isinstance(value, list):
-        elements = [_highlighted(one, path, marked, style, num_words) for one in value]
+        elements = [_highlighted(one, path, marked, style, words) for one in value]
         if style.restricts_arrays:
             elements = [one for one in elements if one is not None and _matches(one)]
         return elements
     if isinstance(value, dict):
         return {
-            name: _highlighted(one, f"{path}.{name}", marked, style, num_words)
+            name: _highlighted(one, f"{path}.{name}", marked, style, words)
             for name, one in value.items()
         }
     if isinstance(value, str):
         while path and path not in marked:  # a whole object may have been named
             path = path.rpartition(".")[0]
         text = next(marked[path], None) if path else None
-        return _mark(value, style, 0) if text is None else _marked(text, style, num_words)
-    return _mark("" if value is None else orjson.dumps(value).decode(), style, 0)
+        return _mark(value, style, frozenset()) if text is None else _marked(text, style, words)
+    return _mark("" if value is None else orjson.dumps(value).decode(), style, frozenset())
 
 
 def _matches(tree: Any) -> bool:
@@ -252,22 +256,49 @@ def _matches(tree: Any) -> bool:
     return any(map(_matches, tree.values()))
 
 
-def _marked(text: str, style: Style, num_words: int) -> dict[str, Any]:
+def _marked(text: str, style: Style, words: frozenset[str]) -> dict[str, Any]:
     """Return the highlight result of a marked and escaped text."""
-    return _mark(html.unescape(text), style, num_words)
+    return _mark(html.unescape(text), style, words)
 
 
-def _mark(text: str, style: Style, num_words: int) -> dict[str, Any]:
-    words = list(dict.fromkeys(word.lower() for word in _MARKED.findall(text)))
+def _mark(text: str, style: Style, words: frozenset[str]) -> dict[str, Any]:
+    marked = list(dict.fromkeys(word.lower() for word in _MARKED.findall(text)))
+    level = "none" if not marked else "full" if _has_all(marked, words) else "partial"
     return {
-        "value": text.replace(PRE, style.pre).replace(POST, style.post) if words else text,
-        "matchLevel": "none" if not words else "full" if len(words) >= num_words else "partial",
-        "matchedWords": words,
+        "value": text.replace(PRE, style.pre).replace(POST, style.post) if marked else text,
+        "matchLevel": level,
+        "matchedWords": marked,
     }
 
 
+def _has_all(marked: Sequence[str], words: frozenset[str]) -> bool:
+    """Return whether marked words stand for all words of a query.
+
+    A marked word stands for those that it begins with, one after the other: it may be a longer form
+    of one, or several written together. Any other, such as a synonym, stands for one.
+    """
+    found: set[str] = set()
+    num_others = 0
+    for one in marked:
+        rest = _folded(one)
+        begins = [word for word in words if rest.startswith(word)]
+        num_others += not begins
+        while begins:
+            longest = max(begins, key=len)
+            found.add(longest)
+            rest = rest[len(longest) :]
+            begins = [word for word in words if rest.startswith(word)]
+    return len(found) + num_others >= len(words)
+
+
+@lru_cache(4_096)
+def _folded(marked: str) -> str:
+    """Return a marked word as words of a query are, folded; the hits of a page share most."""
+    return "".join(wanted_words(marked, _analyzer))
+
+
 def _snippets(
-    item: Mapping[str, Any], snippets: Mapping[str, str], style: Style, num_words: int
+    item: Mapping[str, Any], snippets: Mapping[str, str], style: Style, words: frozenset[str]
 ) -> dict[str, Any]:
     """Return snippets in the shape of the item; for an array, its best element."""
     result: dict[str, Any] = {}
@@ -280,7 +311,7 @@ def _snippets(
                 value.get(names[i + 1]) if isinstance(value, dict) and i + 1 < len(names) else value
             )
         value = value.get(last) if isinstance(value, dict) else None
-        shown = _marked(text, style, num_words)
+        shown = _marked(text, style, words)
         shown = {name: shown[name] for name in ("value", "matchLevel")}
         node[last] = [shown] if isinstance(value, list) else shown
     return result

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import orjson
 import pytest
 
 from common.configuration_parser import parse_configuration
@@ -11,7 +13,8 @@ from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
-from coordinator.algolia.responses import highlighted_start
+from coordinator.algolia.assembly import POST, PRE
+from coordinator.algolia.responses import highlighted_start, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
     SearchedIndex,
@@ -24,6 +27,7 @@ from coordinator.algolia.settings import changed
 from coordinator.algolia.table import BY_NAME, ROWS
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed import BucketOrder
+from coordinator.read.results import SearchResult, ShardSummary, Timings
 
 CONFIGURATION, _ = parse_configuration(
     {
@@ -361,3 +365,35 @@ def test_blank_filters_restrict_nothing() -> None:
 )
 def test_the_typed_letters_of_a_value_are_marked(value: str, typed: str, marked: str) -> None:
     assert highlighted_start(value, typed, Style()) == marked
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "level"),
+    [
+        ("red lamp", "[Red] [Lamp]", "full"),
+        ("red lamp", "[lamp]", "partial"),
+        ("red lamp", "none", "none"),
+        ("lamp lamp", "[lamp]", "full"),
+        ("lamp -blue", "[lamp]", "full"),
+        ("lamp -", "[lamp]", "full"),
+        ("god father", "The [Godfather]", "full"),
+        ("god father", "[god]", "partial"),
+        ("run far", "[runs] and [running]", "partial"),
+        ("a lamp", "[lamp]", "partial"),
+        ("café lam", "[Cafe] [lamps]", "full"),
+        ("red televsion", "[red] [television]", "full"),
+        ("tv red", "[television]", "partial"),
+        ("spiderman", "[Spider]-[Man]", "full"),
+    ],
+)
+def test_a_text_that_has_every_word_of_the_query_has_the_full_level(
+    query: str, text: str, level: str
+) -> None:
+    marked = text.replace("[", PRE).replace("]", POST)
+    item = orjson.dumps({"name": re.sub(r"[][]", "", text), "_highlight": {"name": marked}})
+    result = SearchResult(
+        page=1, per_page=10, total=1, items=[item], facets=[], ranges=[], seq=0, ignored_words=[],
+        shards=ShardSummary(1, 1), timings=Timings(1, 1, 1, 1),
+    )  # fmt: skip
+    hit = orjson.loads(orjson.dumps(search_answer(read(query=query), result, 0)["hits"][0]))
+    assert hit["_highlightResult"]["name"]["matchLevel"] == level
