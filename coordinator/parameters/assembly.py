@@ -9,6 +9,7 @@ from msgspec import structs
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.marks import highlight_request
+from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     FacetSpec,
@@ -84,8 +85,8 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
         values["marks"] = highlight_request(draft.marks, per_page, draft.limits)
     if shown := tuple(_shown_fields(draft)):
         values["shown_fields"] = shown
-    if draft.facet_fields:
-        values["warnings"] = _unknown_facets(draft, draft.facet_fields)
+    if warnings := (*_unsearched_fields(draft), *_unknown_facets(draft, draft.facet_fields or ())):
+        values["warnings"] = warnings
     if draft.ranges:
         values["ranges"] = tuple([_range_request(draft, *one) for one in draft.ranges])
     values["facets"] = _facet_specs(draft, draft.facets)
@@ -111,6 +112,15 @@ def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
         for name in names or ():
             if name != "*" and not name.startswith("_"):
                 yield NamedField(param, name)
+
+
+def _unsearched_fields(draft: SearchDraft) -> Iterator[str]:
+    """Yield a warning for each of `search_fields` that the configuration does not search."""
+    searchable = draft.configuration.searchable_fields
+    if searchable is None or "names_search_fields" not in draft.values:
+        return
+    for path in unsearched(draft.values["search_fields"], searchable):
+        yield f"search_fields {not_searched(path, searchable)}"
 
 
 def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.other_engines import MISPLACED
+from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys
 
 if TYPE_CHECKING:
@@ -99,9 +100,13 @@ def read_search_fields(draft: SearchDraft, value: Any) -> None:
     ]
     if not fields or None in fields:
         raise Mistake('must name fields, with weights such as "name^3" (above 0, up to 1000)')
-    for field in fields:
-        check_field(field.path, draft.limits)  # type: ignore[union-attr]
-    draft.values["search_fields"] = tuple(fields)
+    named = tuple([field for field in fields if field is not None])
+    for field in named:
+        check_field(field.path, draft.limits)
+    searchable = draft.configuration.searchable_fields
+    if searchable is not None and len(unsearched(named, searchable)) == len(named):
+        raise Mistake(not_searched(named[0].path, searchable))
+    draft.values["search_fields"] = named
     draft.values["names_search_fields"] = True
 
 

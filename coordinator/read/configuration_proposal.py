@@ -7,7 +7,7 @@
     tree    paths of categories: "Phones > Cases > Leather"
     title   the name of an item: searched with a higher weight
     text    other texts: searched
-    key     different in every item: ids, codes
+    key     no choice: different in every item (ids, codes), or one value that divides nothing
     code    divides the items just as another field does, which is kept: "AT" beside "Austria"
     place   degrees of latitude and longitude: shown on a map, not counted by intervals; an object
             of both is a geo field
@@ -252,27 +252,31 @@ def _collect(
 def _role(path: str, one: _Field, num_items: int) -> str:
     """Return the role of a field."""
     kind = one.kind
+    is_flag = one.num_items < num_items and (kind == "boolean" or one.num_lists > 0)
+    is_choice = len(one.values) > 1 or is_flag
     if path == "id" or (_KEY_NAME.search(path) and one.repeats < REPEATED_MIN):
         return "key"
     if kind == "boolean":
-        return "facet"
+        return "facet" if is_choice else "key"
     if kind == "number" and _DEGREES.search(path):
         return "place"
     if kind in ("number", "date"):
+        if kind == "number" and not is_choice:
+            return "key"
         if kind == "number" and len(one.values) <= NUMBERS_AS_VALUES_MAX and one.repeats > 1.5:
             return "facet"
         return "range"
     if one.num_links > 0.5 * one.num_values:
         return "link"
-    if one.num_paths >= TREE_SHARE_MIN * one.num_values and one.has_choices:
+    if one.num_paths >= TREE_SHARE_MIN * one.num_values and one.has_choices and is_choice:
         return "tree"
     is_short = one.num_long <= LONG_SHARE_MAX * one.num_values
     is_short = is_short and one.num_chars <= VALUE_CHARS_MAX * one.num_values
     is_title = path.lower() in _TITLES and one.repeats < REPEATED_MIN  # "Untitled" may be frequent
-    if is_short and one.has_choices and not is_title and (len(one.values) > 1 or one.num_lists):
+    if is_short and one.has_choices and not is_title and is_choice:
         return "facet"
-    if is_short and len(one.values) == 1 < num_items:
-        return "key"  # the same in every item: it divides nothing
+    if is_short and not is_choice and num_items > 1:
+        return "key"
     return "text"
 
 

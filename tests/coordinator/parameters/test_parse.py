@@ -65,6 +65,24 @@ def mistakes(**parameters: Any) -> list[tuple[str, str]]:
     return [(one["code"], one["param"]) for one in listed]
 
 
+def test_a_field_that_the_configuration_does_not_search_is_no_field_to_search() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        search(query="sea", search_fields=["studio^2", "tags"])
+    assert (caught.value.code, caught.value.param) == ("invalid_search_fields", "search_fields")
+    assert str(caught.value) == (
+        "search_fields names 'studio', which searchable_fields of the configuration leaves out of "
+        "every search; it has name, text"
+    )
+    (warning,) = search(query="sea", search_fields=["studio^2", "name"]).warnings
+    assert warning.startswith("search_fields names 'studio', which searchable_fields")
+    for inside in ("text.en", "name"):
+        assert search(query="sea", search_fields=[inside]).warnings == ()
+    for document in ({}, {"searchable_fields": ["studio.name"]}):
+        configuration, _ = parse_configuration(document, DEFAULT_LIMITS)
+        asked = {"query": "sea", "search_fields": ["studio"]}
+        assert parse_search(asked, configuration, DEFAULT_LIMITS).warnings == ()
+
+
 def test_items_share_the_bytes_that_a_page_may_mark() -> None:
     most = DEFAULT_LIMITS.marked_page_bytes_max
     for per_page in (0, 1, 10, 1_000):

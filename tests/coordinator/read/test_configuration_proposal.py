@@ -64,6 +64,19 @@ def test_roles_follow_from_the_values() -> None:
     }
 
 
+@pytest.mark.parametrize("value", [True, 7, 2.5, "EUR", ["new"], ["new", "new"], "Shop > Sale"])
+def test_one_value_is_no_choice(value: Any) -> None:
+    items = [{"id": i, "title": f"Lamp {i}", "one": value} for i in range(20)]
+    assert "aggregations" not in propose(items, 20, {})["configuration"]
+    assert "aggregations" not in propose(items[:1], 1, {})["configuration"]
+
+
+@pytest.mark.parametrize(("value", "is_facet"), [(True, True), (["new"], True), (7, False)])
+def test_a_flag_that_some_items_have_is_a_choice(value: Any, is_facet: bool) -> None:
+    items = [{"id": i, "title": f"Lamp {i}"} | ({"one": value} if i % 2 else {}) for i in range(20)]
+    assert ("one" in propose(items, 20, {})["configuration"].get("aggregations", {})) is is_facet
+
+
 def test_dates_are_a_facet_with_their_first_and_last_day() -> None:
     items = [{"id": i, "day": f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}"} for i in range(300)]
     found = propose(items, 300, {})
