@@ -3,6 +3,7 @@
 import { dateBins, hasLongTail, isIsoDate, linearBins, logBins } from "./bins.js";
 import { effectiveConfiguration, indexStats, search } from "./api.js";
 import { fieldTitle } from "./format.js";
+import { homeOf } from "./map_home.js";
 
 const SAMPLE_SIZE = 30;
 const TREE_SIZE = 10;
@@ -144,6 +145,28 @@ export async function loadBins(index, facets, signal) {
     facet.canBeHistogram = facet.bins.length > 0;
     facet.isHistogram = facet.bins.length >= HISTOGRAM_BINS_MIN;
   }
+}
+
+/** Finds the bounds of all places: where the map opens. */
+export async function loadBounds(index, places, signal) {
+  if (!places) return;
+  const end = (side, order, choose) => endOfPoints(index, places.field, { side, order, choose }, signal);
+  const [top, right, bottom, left] = await Promise.all([
+    end("lat", "desc", Math.max),
+    end("lng", "desc", Math.max),
+    end("lat", "asc", Math.min),
+    end("lng", "asc", Math.min),
+  ]);
+  if ([top, right, bottom, left].every(Number.isFinite))
+    places.home = homeOf({ top, right, bottom, left });
+}
+
+/** The least or the greatest degree of one side; an item may have several points. */
+async function endOfPoints(index, field, { side, order, choose }, signal) {
+  const request = { sort_field: `${field}.${side}`, order, per_page: 1, fields: [field] };
+  const { answer } = await search(index, { ...request, facet_fields: [] }, signal);
+  const points = [valueAt(answer.data.items[0] ?? {}, field) ?? []].flat();
+  return choose(...points.map((point) => Number(point?.[side])));
 }
 
 async function loadNumberBins(index, facet, signal) {

@@ -224,7 +224,7 @@ function withinBox(field, [top, right, bottom, left]) {
 }
 
 /** The grid whose cells a map shows: about 32 side by side. */
-function gridOf({ box }) {
+function gridOf(box) {
   const width = box ? box[1] - box[3] : 360;
   return Math.min(GRID_MAX, GRID_WORLD + Math.ceil(Math.log2(360 / width)));
 }
@@ -274,8 +274,9 @@ export function searchRequest(state, schema, openFacets) {
     request.facet_ranges = Object.fromEntries(histograms.map((facet) => [facet.field, facet.bins]));
   }
   if (schema.places?.isOpen) {
-    const { field } = schema.places;
-    request.facet_ranges = { ...request.facet_ranges, [field]: { grid: gridOf(choiceOf(state, field)) } };
+    const { field, home } = schema.places;
+    const grid = gridOf(choiceOf(state, field).box ?? home);
+    request.facet_ranges = { ...request.facet_ranges, [field]: { grid } };
   }
   const trees = schema.trees.filter((tree) => tree.isOpen);
   if (trees.length > 0)

@@ -121,7 +121,8 @@ _TEXT_MODES: Final = (
         readers.read_search_fields,
         names(_MAX.search_fields_max, num_min=1),
         'Fields to search, with weights: ["name^3", "description"]. If no item has any of them, '
-        "that is an error; `meta.warnings` lists each that no item has.",
+        "or `searchable_fields` of the configuration names none, that is an error; "
+        "`meta.warnings` lists each that is so.",
         is_list=True,
     ),
 )

@@ -58,7 +58,7 @@ def test_what_is_in_view_narrows_the_hits(page: Any, expect: Any, axe: str) -> N
     expect(page.locator(".total")).to_have_text("12 items")
     page.go_back()
     expect(page.locator(".total")).to_have_text("9 items")
-    section(page).get_by_role("button", name="Whole world").click()
+    section(page).get_by_role("button", name="All places").click()
     expect(page.locator(".total")).to_have_text("12 items")
     assert "box" not in page.url
 
@@ -86,6 +86,32 @@ def test_the_map_is_moved_by_keys_and_by_dragging(page: Any, expect: Any) -> Non
     page.mouse.up()
     expect(page.locator(".total")).to_have_text("2 items")
     assert box_of(page)[1] == 180
+
+
+def test_the_map_opens_on_all_places(page: Any, service: Service, expect: Any, axe: str) -> None:
+    items = [{"id": n, "_geo": {"lat": 48.1 + n / 100, "lng": 16.3 + n / 50}} for n in range(10)]
+    items.append({"id": "two", "_geo": [{"lat": 48.1, "lng": 16.3}, {"lat": 47.9, "lng": 16.3}]})
+    items.append({"id": "nowhere"})
+    service.make_index("town", {}, items)
+    page.goto("/dashboard/town")
+    circles = section(page).locator("circle")
+    expect(section(page).get_by_role("img")).to_have_accessible_name("Map: 12 places in view")
+    assert circles.count() > 6  # one circle, if the world's cells were counted
+    drawing = section(page).locator("svg.map-drawing, svg[role=img]").first
+    west, north, width, height = (float(one) for one in drawing.get_attribute("viewBox").split())
+    assert 0.5 < width / 2 < 2
+    assert west / 2 < 16.3 < 16.48 < (west + width) / 2
+    assert -(north + height) / 2 < 47.9 < 48.19 < -north / 2
+    expect(page.locator(".total")).to_have_text("12 items")
+    assert "box" not in page.url
+    assert section(page).get_by_role("button", name="Zoom out").is_disabled()
+
+    section(page).get_by_role("button", name="Zoom in").click()
+    expect(page.locator(".chip")).to_have_text(["Map: what is in view"])
+    section(page).get_by_role("button", name="Zoom out").click()
+    expect(page.locator(".total")).to_have_text("12 items")
+    assert "box" not in page.url
+    assert violations(page, axe) == []
 
 
 def test_no_map_without_places(page: Any, expect: Any) -> None:

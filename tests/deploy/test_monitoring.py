@@ -49,7 +49,15 @@ def test_a_panel_reads_metrics_that_exist(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         found = families_of(target["expr"])
         assert found
-        assert found <= FAMILIES.keys()
+        assert found <= FAMILIES.keys() | REPLICA_FAMILIES
+
+
+def test_every_metric_of_several_hosts_that_moves_has_a_panel() -> None:
+    read = {
+        name for panel in panels() for one in panel["targets"] for name in families_of(one["expr"])
+    }
+    # Two hosts are equal if they do not differ, and the age tells how old that is.
+    assert REPLICA_FAMILIES - read == {"facetd_replica_equal", "facetd_replica_compared_seq"}
 
 
 def test_the_instances_are_asked_for_when_the_dashboard_opens_and_all_are_shown() -> None:
@@ -63,7 +71,7 @@ def test_the_instances_are_asked_for_when_the_dashboard_opens_and_all_are_shown(
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
 def test_lines_of_several_instances_can_be_told_apart(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
-        is_one_line = re.match(r"(sum|histogram_quantile)\b", target["expr"])
+        is_one_line = re.match(r"(sum|min|max|count|histogram_quantile)\b", target["expr"])
         assert is_one_line or "{{instance}}" in target["legendFormat"], target["expr"]
 
 
@@ -86,3 +94,21 @@ def test_panels_do_not_overlap() -> None:
 )
 def test_prometheus_accepts_the_alerts(tmp_path: Path) -> None:
     subprocess.run(["promtool", "check", "rules", str(RULES)], check=True, cwd=tmp_path)
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (package prometheus) is absent"
+)
+def test_prometheus_accepts_what_the_panels_ask(tmp_path: Path) -> None:
+    """As rules, since promtool checks the expressions of these."""
+    asked = [target["expr"] for panel in panels() for target in panel["targets"]]
+    rules = [
+        {
+            "record": f"panel:{number}",
+            "expr": one.replace("$__rate_interval", "5m").replace("$instance", ".*"),
+        }
+        for number, one in enumerate(asked)
+    ]
+    path = tmp_path / "panels.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    subprocess.run(["promtool", "check", "rules", str(path)], check=True, cwd=tmp_path)

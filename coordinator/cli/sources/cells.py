@@ -3,7 +3,7 @@
     "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
-    "1,299.00", "€10.00"     number      only where the user says so
+    "1,299.00", "€10.00", "12%" number   only where the user says so
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
     "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …

@@ -1,7 +1,8 @@
-"""Amounts of money in cells: their number, and the currency next to it (pure).
+"""Amounts in cells, of money or per cent: their number, and the currency next to it (pure).
 
 "€10.00", "10,00 €", "EUR 10", "US$ 7", "-£5"      an amount of one currency
-"10.00", "10 cm", "€ or £"                         no amount
+"12%", "12 %", "-2.5%"                             an amount of "%": 12, not 0.12
+"10.00", "10 cm", "€ or £", "%"                    no amount
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ _CURRENCY: Final = (
     r"|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|TRY|USD|ZAR)"
 )
 _AMOUNT: Final = re.compile(
-    rf"(?:(-?)({_CURRENCY})[ \u00a0]?(-?[0-9][^ \u00a0]*)|(-?[0-9]\S*?)[ \u00a0]?({_CURRENCY}))"
+    rf"(?:(-?)({_CURRENCY})[ \u00a0]?(-?[0-9][^ \u00a0]*)|(-?[0-9]\S*?)[ \u00a0]?({_CURRENCY}|%))"
 ).fullmatch
 
 
 def amount_of(text: str) -> tuple[str, str]:
-    """Return the currency and the number of a (stripped) cell; "" and the cell if it has none."""
+    """Return the currency, or "%", and the number of a (stripped) cell; "" and the cell if none."""
     found = _AMOUNT(text)
     if found is None:
         return "", text

@@ -1,19 +1,19 @@
 /**
  * A map of the places of an index: its cells as circles over the outline of the land, without any
- * tiles. What is in view narrows the hits; the whole world does not.
+ * tiles. It opens on all places; a closer view narrows the hits to what is in it.
  *
  * Drag to move, zoom by the buttons, a double click, a click on a circle, or the wheel with Ctrl; by
- * keys: arrows, + and -, 0 for the whole world. The circles follow when the view stands still.
+ * keys: arrows, + and -, 0 for all places. The circles follow when the view stands still.
  */
 
 import { count, plural } from "../format.js";
 import { LAND } from "../land.js";
+import { WORLD } from "../map_home.js";
 import { choiceOf, withChoice } from "../state.js";
 import { button, h, reconcile, svg, uniqueId } from "./dom.js";
 import { createToggle } from "./toggle.js";
 
 const APPLY_DELAY_MS = 250;
-const WORLD = { top: 90, right: 180, bottom: -90, left: -180 };
 const WIDTH_MIN = 0.1;
 const STEP = 2;
 const CLICK_STEP = 4;
@@ -28,12 +28,13 @@ const RADIUS_MAX = 0.48;
 const RADIUS_MIN = 0.06;
 
 /**
- * @param {object} places of the schema: {field, title, isOpen}
+ * @param {object} places of the schema: {field, title, isOpen, home}
  * @param {{apply: Function, refresh: Function}} page
  */
 export function createMap(places, { apply, refresh }) {
   const bodyId = uniqueId("map");
   const toggle = createToggle(places, bodyId, { refresh });
+  const home = places.home ? viewOf(places.home) : WORLD;
   const circles = svg("g", { class: "map-cells" });
   const drawing = svg(
     "svg",
@@ -47,7 +48,7 @@ export function createMap(places, { apply, refresh }) {
       class: "map-plot",
       role: "application",
       tabindex: "0",
-      "aria-label": `${places.title}: arrow keys move it, plus and minus zoom, 0 shows the world`,
+      "aria-label": `${places.title}: arrow keys move it, plus and minus zoom, 0 shows all places`,
       onpointerdown: startDrag,
       onkeydown: onKey,
       onwheel: onWheel,
@@ -67,7 +68,7 @@ export function createMap(places, { apply, refresh }) {
     kind: "quiet",
     onclick: () => zoomAt(1 / STEP, centre()),
   });
-  const whole = button("Whole world", { kind: "quiet small", onclick: () => look(WORLD) });
+  const whole = button("All places", { kind: "quiet small", onclick: () => look(home) });
   const body = h(
     "div",
     { class: "facet-body", id: bodyId },
@@ -80,23 +81,23 @@ export function createMap(places, { apply, refresh }) {
     h("div", { class: "facet-head" }, h("h2", {}, toggle)),
     body,
   );
-  let view = WORLD;
+  let view = home;
   let cells = [];
   let timer = 0;
 
   // --- what is in view ---------------------------------------------------------------------------
 
   const widthOf = ({ left, right }) => right - left;
-  const isWhole = () => widthOf(view) >= widthOf(WORLD);
+  const isWhole = () => widthOf(view) >= widthOf(home);
   const centre = () => ({ lng: (view.left + view.right) / 2, lat: (view.top + view.bottom) / 2 });
 
   /** Shows a part of the world, twice as wide as high, and narrows the hits to it in a moment. */
   function look({ left, right, top, bottom }) {
-    const width = Math.min(widthOf(WORLD), Math.max(WIDTH_MIN, right - left));
+    const width = Math.min(widthOf(home), Math.max(WIDTH_MIN, right - left));
     const within = (middle, half, low, high) =>
       Math.max(low + half, Math.min(high - half, middle));
-    const lng = within((left + right) / 2, width / 2, WORLD.left, WORLD.right);
-    const lat = within((top + bottom) / 2, width / 4, WORLD.bottom, WORLD.top);
+    const lng = within((left + right) / 2, width / 2, home.left, home.right);
+    const lat = within((top + bottom) / 2, width / 4, home.bottom, home.top);
     view = {
       left: lng - width / 2,
       right: lng + width / 2,
@@ -197,7 +198,7 @@ export function createMap(places, { apply, refresh }) {
       "+": () => zoomAt(STEP, centre()),
       "=": () => zoomAt(STEP, centre()),
       "-": () => zoomAt(1 / STEP, centre()),
-      0: () => look(WORLD),
+      0: () => look(home),
     }[event.key];
     if (!act) return;
     event.preventDefault();
@@ -240,8 +241,7 @@ export function createMap(places, { apply, refresh }) {
     toggle.setAttribute("aria-expanded", String(places.isOpen));
     body.hidden = !places.isOpen;
     if (!timer) {
-      const [top, right, bottom, left] = box ?? [];
-      view = box ? { top, right, bottom, left } : WORLD;
+      view = box ? viewOf(box) : home;
       drawView();
     }
     const found = answer?.data.ranges?.[places.field];
@@ -261,6 +261,8 @@ export function createMap(places, { apply, refresh }) {
 
   return { facet: places, element, update, preview };
 }
+
+const viewOf = ([top, right, bottom, left]) => ({ top, right, bottom, left });
 
 /** What the map shows around a point: [top, right, bottom, left], within the world. */
 export function boxAround({ lat, lng }) {

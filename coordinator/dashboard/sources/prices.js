@@ -1,13 +1,13 @@
-/** Amounts of money in cells; the same rules as `facetd load`: "€10.00", "10,00 €", "EUR 10". */
+/** Amounts of money or per cent in cells, by the rules of `facetd load`: "€10.00", "EUR 10", "12%". */
 
 const CURRENCY =
   "(?:[A-Z]{1,2}\\$|[$£¥฿\\u20a0-\\u20cf]|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY" +
   "|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|TRY|USD|ZAR)";
 const AMOUNT = new RegExp(
-  `^(?:(-?)(${CURRENCY})[ \\u00a0]?(-?[0-9][^ \\u00a0]*)|(-?[0-9]\\S*?)[ \\u00a0]?(${CURRENCY}))$`,
+  `^(?:(-?)(${CURRENCY})[ \\u00a0]?(-?[0-9][^ \\u00a0]*)|(-?[0-9]\\S*?)[ \\u00a0]?(${CURRENCY}|%))$`,
 );
 
-/** The currency and the number of a (trimmed) cell; "" and the cell if it has none. */
+/** The currency, or "%", and the number of a (trimmed) cell; "" and the cell if it has none. */
 export function amountOf(text) {
   const found = AMOUNT.exec(text);
   if (found === null) return ["", text];

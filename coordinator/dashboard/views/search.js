@@ -11,7 +11,7 @@ import { button, fill, h } from "../components/dom.js";
 import { emptyState, errorNotice } from "../components/notice.js";
 import { createSearchPage } from "../components/search_page.js";
 import { HOME } from "../paths.js";
-import { loadBins, loadSchema } from "../schema.js";
+import { loadBins, loadBounds, loadSchema } from "../schema.js";
 import * as states from "../state.js";
 
 const TYPING_DELAY_MS = 40;
@@ -137,7 +137,10 @@ export function searchView({ index, search: initialSearch, go }) {
     try {
       const opened = await schemaRequest.run(async (signal) => {
         const loaded = await loadSchema(index, signal);
-        await loadBins(index, loaded.facets, signal);
+        await Promise.all([
+          loadBins(index, loaded.facets, signal),
+          loadBounds(index, loaded.places, signal),
+        ]);
         return loaded;
       });
       if (opened === STALE) return;

@@ -1,6 +1,7 @@
 """Searches within the values of a facet: finds keys that match a pattern or an incomplete word.
 
-* a pattern (`query`): matches the whole key, case and accents folded; `*` is any text;
+* a pattern (`query`): matches the whole key, case and accents folded; `*` is any text. The sign
+  of a number counts: 3 does not match -3;
 * words (`facet_query`): each must match the start of some word of the key, typos tolerated as in
   full text.
 
@@ -15,6 +16,7 @@ folds all keys, 4 µs each. All of it is done in steps, with other requests in b
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ from coordinator.read.facets.values import FacetValues
 from coordinator.read.text.edit_distance import edit_distances
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
+_NEGATIVE: Final = re.compile(r"\s*-[0-9]").match
+"""Finds the sign of a number, which folding drops like any punctuation."""
 _BLOCK_KEYS: Final = 1_024
 """Keys that are folded and searched together."""
 _STEP_KEYS: Final = 64
@@ -43,7 +47,7 @@ class _FoldedKeys:
     """The folded keys of a block of values."""
 
     keys: list[str]
-    """By value, as numbered in the block: words joined by single spaces."""
+    """By value, as numbered in the block: words joined by single spaces, after a number's sign."""
     words: list[str]
     """Distinct words of all keys, sorted."""
     stems: list[str]
@@ -71,6 +75,11 @@ def _before_digits(word: str) -> str:
     if word.isalpha():
         return word
     return "".join(takewhile(lambda letter: not letter.isdigit(), word))
+
+
+def _signed(folded: str, text: str) -> str:
+    """Return a folded text with the sign that it begins with, if it begins with a number."""
+    return f"-{folded}" if _NEGATIVE(text) else folded
 
 
 def _letter_mask(word: str) -> int:
@@ -114,7 +123,7 @@ def _folded(texts: list[str], analyzer: Analyzer) -> Generator[None, None, _Fold
         numbers_by_stem.setdefault(_before_digits(word), []).extend(numbers)
     yield
     return _FoldedKeys(
-        keys,
+        [_signed(key, text) for key, text in zip(keys, texts, strict=True)],
         words,
         list(numbers_by_stem),
         np.array([_letter_mask(stem) for stem in numbers_by_stem], np.uint32),
@@ -160,7 +169,8 @@ def accept_keys(
         is_counted[: len(counted)] = counted[: len(accepted)]
         is_counted[len(counted) :] = False
     if pattern:
-        parts = [analyzer.fold(part) for part in pattern.split("*")]
+        first, *others = pattern.split("*")
+        parts = [_signed(analyzer.fold(first), first), *map(analyzer.fold, others)]
         for block, found in _in_blocks(blocks, accepted):
             found[:] = np.fromiter((_matches(key, parts) for key in block.keys), np.bool_)
             yield

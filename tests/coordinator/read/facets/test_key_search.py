@@ -45,6 +45,27 @@ def test_patterns_match_whole_keys(pattern: str, keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "keys"),
+    [
+        ("3", ["3"]),
+        ("-3", ["-3"]),
+        ("-*", ["3", "-3", "-12", "Film-3"]),
+        ("-1*", ["-12"]),
+        ("*3", ["3", "-3", "Film-3"]),
+        ("*-3", ["3", "-3", "Film-3"]),
+        ("film-3", ["Film-3"]),
+    ],
+)
+def test_a_pattern_tells_a_number_from_its_negative(pattern: str, keys: list[str]) -> None:
+    numbers = ["3", "-3", "-12", "Film-3"]
+    values = FacetValues(1)
+    values.extend(0, 1, 0, numbers)
+    accepted = run_to_completion(accept_keys(values, ANALYZER, pattern, None))
+    assert accepted is not None
+    assert [key for key, is_found in zip(numbers, accepted, strict=True) if is_found] == keys
+
+
+@pytest.mark.parametrize(
     ("key_query", "keys"),
     [
         ("no", ["Café noir", "Film-Noir"]),
