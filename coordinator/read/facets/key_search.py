@@ -169,8 +169,8 @@ def accept_keys(
         is_counted[: len(counted)] = counted[: len(accepted)]
         is_counted[len(counted) :] = False
     if pattern:
-        first, *others = pattern.split("*")
-        parts = [_signed(analyzer.fold(first), first), *map(analyzer.fold, others)]
+        start, *others = pattern.split("*")
+        parts = [_signed(analyzer.fold(start), start), *map(analyzer.fold, others)]
         for block, found in _in_blocks(blocks, accepted):
             found[:] = np.fromiter((_matches(key, parts) for key in block.keys), np.bool_)
             yield
