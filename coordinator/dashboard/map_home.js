@@ -3,7 +3,7 @@
 export const WORLD = { top: 90, right: 180, bottom: -90, left: -180 };
 
 /** Degrees of longitude that the map opens on: at least, and at most if it is not the world. */
-const HOME_MIN = 1;
+const HOME_MIN = 0.2;
 const HOME_MAX = 180;
 /** How much more than the bounds of all places is shown. */
 const MARGIN = 1.2;

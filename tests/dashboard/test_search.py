@@ -261,6 +261,33 @@ def test_explanation_and_timings(page: Any, expect: Any) -> None:
     expect(page.locator(".timings")).to_contain_text("as seen by this browser")
 
 
+def test_every_part_of_a_score_has_a_name(page: Any, service: Service, expect: Any) -> None:
+    items = [{"id": n, "title": ["Lamp", "Lamp shade", "Desk"][n % 3], "sold": n} for n in range(9)]
+    rules = [
+        {"name": "desk first", "pin": [{"id": 2, "position": 1}]},
+        {"name": "old stock", "bury": ["sold < 3"]},
+        {"name": "this week", "boost": [{"filter": "sold = 6", "factor": 3}]},
+    ]
+    boost = {"sold": {"log": 0.3}}
+    service.make_index(
+        "ranked", {"searchable_fields": ["title"], "rules": rules, "boost": boost}, items
+    )
+    page.goto("/dashboard/ranked?q=lamp&explain=1")
+    shown = page.get_by_role("group", name="Why this rank")
+    expect(shown.first).to_contain_text("Pinned to place 1 by the rule “desk first”")
+    for part in (
+        "a whole field as typed",
+        "“lamp” in title",
+        "boost by sold",
+        "the rule “this week”",
+        "Lowered by the rule “old stock”",
+    ):
+        expect(shown.filter(has_text=part).first).to_be_visible()
+    page.goto("/dashboard/ranked?q=lamp+shade+desk&explain=1")
+    expect(shown.filter(has_text="“lamp” in title").first).to_be_visible()
+    assert "undefined" not in page.locator(".results").inner_text()
+
+
 def test_copy_as_curl(page: Any, service: Service, expect: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/dashboard/films?q=it's&is.genres=Drama")

@@ -9,7 +9,7 @@ import { stackedBar } from "./chart.js";
 import { confirmLoss, openDialog } from "./dialog.js";
 import { button, h } from "./dom.js";
 import { toast } from "./notice.js";
-import { scoreParts } from "./score.js";
+import { scoreNotes, scoreParts } from "./score.js";
 
 const TEXT_LENGTH = 60; // a value longer than this is text, not a property
 const DEGREE_DIGITS = 6;
@@ -236,12 +236,14 @@ function unescapeEntities(text) {
 
 function explanation(item, scoreMax) {
   const parts = scoreParts(item);
-  if (parts.length === 0) return null;
+  const notes = scoreNotes(item);
+  if (parts.length === 0 && notes.length === 0) return null;
   return h(
     "div",
     { class: "explanation", role: "group", "aria-label": "Why this rank" },
     h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`),
-    stackedBar(parts, scoreMax, "Score"),
+    parts.length > 0 && stackedBar(parts, scoreMax, "Score"),
+    notes.map((note) => h("p", { class: "small" }, note)),
   );
 }
 
