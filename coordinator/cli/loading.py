@@ -23,6 +23,7 @@ from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import show_first, tell_about
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
+from coordinator.cli.updating import update_items
 from coordinator.clients.http_client import Client, ClientError
 
 _NOT_UTF8: Final = "text is not valid UTF-8"
@@ -38,6 +39,7 @@ class _Load(NamedTuple):
     proposing: str
     skips_bad: bool
     is_dry: bool
+    updates: bool
 
     def run(self, file: str, name: str, document: dict[str, Any] | None) -> None:
         """Load a file.
@@ -59,12 +61,17 @@ class _Load(NamedTuple):
                 check_items(source)
             _refuse_bad_rows(source, self.skips_bad)
             is_new = not self.is_dry and not exists(self.client, name)
+            if is_new and self.updates:
+                raise SourceError(f"there is no index {name!r} whose items --update could change")
             proposing = self.proposing if is_new and document is None else "none"
             if self.reading.place_fields is None:
                 source = offer_places(source, proposing)
             if self.is_dry:
                 show_first(source)
                 _mention_inner_array(source, source.num_items, None)
+                return
+            if self.updates:
+                self._update(name, source)
                 return
             result = _send(
                 self.client, name, source, document, is_new=is_new, skips_bad=self.skips_bad
@@ -78,6 +85,16 @@ class _Load(NamedTuple):
             show_warnings(self.client, name)
         offer_configuration(self.client, name, proposing)
 
+    def _update(self, name: str, source: Source) -> None:
+        """Set fields of existing items; ids that no item has are an error, or skipped."""
+        result = update_items(self.client, name, source)
+        _show_result(name, source, result)
+        if result["rejected"] and not self.skips_bad:
+            raise ClientError(
+                f"{name} has no item for {counted(result['rejected'], 'id')} of {source.name}; "
+                "the others were updated"
+            )
+
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_file)
@@ -90,6 +107,11 @@ class _Load(NamedTuple):
 @with_reading
 @with_configuring("Configure the index by this JSON file first.")
 @click.option("--skip-bad", is_flag=True, help="Store the good items even if there are bad ones.")
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Set the fields that FILE has in the items that exist, and keep their other fields.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service
 def load(
@@ -99,6 +121,7 @@ def load(
     reading: ReadOptions,
     configuring: ConfiguringOptions,
     skip_bad: bool,
+    update: bool,
     dry_run: bool,
 ) -> None:
     """Load FILE into an index.
@@ -108,7 +131,8 @@ def load(
     with --query or --table.
 
     Nothing is stored unless all of it is good (or --skip-bad is given). Items whose id exists
-    replace it. Several FILEs are loaded one after the other, into an index each or into --index.
+    replace it, unless --update is given. Several FILEs are loaded one after the other, into an
+    index each or into --index.
 
     \b
     facetd load books.csv
@@ -119,7 +143,9 @@ def load(
     has_query = reading.query is not None
     names = [index or index_name(file, reading.table, has_query=has_query) for file in files]
     document = configuring.document()
-    one = _Load(service.client(), reading, configuring.proposing, skip_bad, dry_run)
+    if update and document is not None:
+        raise click.UsageError("--update changes items of an index that is configured already")
+    one = _Load(service.client(), reading, configuring.proposing, skip_bad, dry_run, update)
     for number, (file, name) in enumerate(zip(files, names, strict=True)):
         try:
             one.run(file, name, None if name in names[:number] else document)

@@ -3,7 +3,7 @@
 import { dateBins, hasLongTail, isIsoDate, linearBins, logBins } from "./bins.js";
 import { effectiveConfiguration, indexStats, search } from "./api.js";
 import { fieldTitle } from "./format.js";
-import { homeOf } from "./map_home.js";
+import { boundsOf, gridOf, homeOf } from "./map_home.js";
 
 const SAMPLE_SIZE = 30;
 const TREE_SIZE = 10;
@@ -14,6 +14,8 @@ const TITLE_LENGTH_MAX = 120;
 const FIRST_DATE = "0000-01-01";
 /** Fewer distinct numbers than this are better read as a list. */
 const HISTOGRAM_BINS_MIN = 3;
+/** From cells of 11 degrees to those of a view of a town. */
+const BOUNDS_STEPS = 4;
 
 /** Reads configuration, fields and a sample of items: {facets, trees, places, textFields, sortFields, titleField}. */
 export async function loadSchema(index, signal) {
@@ -147,26 +149,21 @@ export async function loadBins(index, facets, signal) {
   }
 }
 
-/** Finds the bounds of all places: where the map opens. */
+/**
+ * Finds the part of the world with all places: where the map opens. Each step counts the cells of a
+ * finer grid, of which only those within the former view can have items.
+ */
 export async function loadBounds(index, places, signal) {
-  if (!places) return;
-  const end = (side, order, choose) => endOfPoints(index, places.field, { side, order, choose }, signal);
-  const [top, right, bottom, left] = await Promise.all([
-    end("lat", "desc", Math.max),
-    end("lng", "desc", Math.max),
-    end("lat", "asc", Math.min),
-    end("lng", "asc", Math.min),
-  ]);
-  if ([top, right, bottom, left].every(Number.isFinite))
-    places.home = homeOf({ top, right, bottom, left });
-}
-
-/** The least or the greatest degree of one side; an item may have several points. */
-async function endOfPoints(index, field, { side, order, choose }, signal) {
-  const request = { sort_field: `${field}.${side}`, order, per_page: 1, fields: [field] };
-  const { answer } = await search(index, { ...request, facet_fields: [] }, signal);
-  const points = [valueAt(answer.data.items[0] ?? {}, field) ?? []].flat();
-  return choose(...points.map((point) => Number(point?.[side])));
+  for (let step = 0; places && step < BOUNDS_STEPS; step++) {
+    const grid = gridOf(places.home);
+    const facetRanges = { [places.field]: { grid } };
+    const request = { per_page: 0, facet_fields: [], facet_ranges: facetRanges };
+    const { answer } = await search(index, request, signal);
+    const home = homeOf(boundsOf(answer.data.ranges[places.field]));
+    if (!home) return;
+    places.home = home;
+    if (gridOf(home) <= grid) return;
+  }
 }
 
 async function loadNumberBins(index, facet, signal) {

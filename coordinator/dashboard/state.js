@@ -12,6 +12,8 @@
  *     &find.F=text     search within the facet's values
  */
 
+import { gridOf } from "./map_home.js";
+
 export const VIEWS = ["cards", "table", "json"];
 export const PER_PAGE = 20;
 export const PER_PAGE_CHOICES = [10, 20, 50, 100];
@@ -19,8 +21,6 @@ export const HIGHLIGHT_OPEN = "\uE000";
 export const HIGHLIGHT_CLOSE = "\uE001";
 const FACET_SIZE = 10;
 const FACET_SIZE_MAX = 50;
-const GRID_WORLD = 5;
-const GRID_MAX = 16;
 
 const NO_CHOICE = Object.freeze({
   selected: [],
@@ -221,12 +221,6 @@ export function filtersOf(state, except = null) {
 
 function withinBox(field, [top, right, bottom, left]) {
   return `_geoBoundingBox(${JSON.stringify(field)},[${top},${right}],[${bottom},${left}])`;
-}
-
-/** The grid whose cells a map shows: about 32 side by side. */
-function gridOf(box) {
-  const width = box ? box[1] - box[3] : 360;
-  return Math.min(GRID_MAX, GRID_WORLD + Math.ceil(Math.log2(360 / width)));
 }
 
 function rangeOf(choice) {

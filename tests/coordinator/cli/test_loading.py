@@ -18,11 +18,54 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import indexes, proposals
+from coordinator.cli import indexes, proposals, updating
 from coordinator.cli.commands import main
 from coordinator.clients.http_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
 from tests.service import ROOT, Service
+
+
+def test_an_update_keeps_the_fields_that_the_file_lacks(service: Service, client: Client) -> None:
+    assert run(service, "load", "-", "--index", "updated", text=BOOKS).exit_code == 0
+    prices = "id,price,genre\n3,9.5,\n4,7,c\n"
+    result = run(service, "load", "-", "--index", "updated", "--update", text=prices)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["updated"] == 2
+    assert client.request("GET", "/updated")["items"] == 20
+    assert client.request("GET", "/updated/items/3") == {
+        "id": 3, "title": "Book 3", "genre": "b", "price": 9.5
+    }  # fmt: skip
+    assert client.request("GET", "/updated/items/4")["genre"] == "c"
+
+    pretty = '[{"id": 5, "pages": 123456789012345678},\n {"id": 99, "pages": 1}]\n'
+    result = run(service, "load", "-", "--index", "updated", "--update", text=pretty)
+    assert result.exit_code == 1
+    assert "updated has no item for 1 id of" in result.output
+    assert client.request("GET", "/updated/items/5")["pages"] == 123456789012345678
+    skipping = ("load", "-", "--index", "updated", "--update", "--skip-bad")
+    assert run(service, *skipping, text=pretty).exit_code == 0
+    assert client.request("GET", "/updated")["items"] == 20
+
+
+def test_an_update_is_sent_in_parts(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(service, "load", "-", "--index", "parts-of", text=BOOKS).exit_code == 0
+    monkeypatch.setattr(updating, "BATCH_ITEMS", 3)
+    lines = "".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(1, 8))
+    result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
+    assert json.loads(result.stdout)["updated"] == 7
+    lines += '{"n": 1}\n'
+    result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
+    assert result.exit_code == 1
+    assert "6 items before were updated" in result.output
+
+
+def test_an_update_makes_no_index(service: Service, client: Client) -> None:
+    result = run(service, "load", "-", "--index", "none-yet", "--update", text=BOOKS)
+    assert result.exit_code == 1
+    assert "there is no index 'none-yet'" in result.output
+    assert "none-yet" not in index_names(client)
 
 
 def test_several_files_are_loaded_in_turn(service: Service, client: Client, tmp_path: Path) -> None:

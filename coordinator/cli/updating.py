@@ -1,0 +1,76 @@
+"""Setting fields of existing items from a file: what `facetd load --update` sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from coordinator.cli.sources.source import Source, SourceError
+from coordinator.clients.http_client import Client, ClientError, index_path
+
+BATCH_ITEMS: Final = 1_000
+BATCH_CHARS: Final = 2 * 1024 * 1024
+"""Of a request, unless its only item is longer."""
+ERRORS_KEPT: Final = 20
+
+
+def update_items(client: Client, index: str, source: Source) -> dict[str, Any]:
+    """Set the fields of each item of a source in the item with its id; others stay as they are.
+
+    Every request is all or nothing, the whole is not. Ids that no item has are rejected.
+
+    Returns:
+        `updated`, `rejected` and the first `errors`, as of a load.
+
+    Raises:
+        ClientError: a request was refused; it says how many items had been updated before.
+    """
+    total: dict[str, Any] = {"created": 0, "updated": 0, "rejected": 0, "errors": []}
+    for batch in _batches(source):
+        body = f"[{','.join(batch)}]".encode()
+        try:
+            result = client.request("PATCH", f"{index_path(index)}/items", body)
+        except ClientError as error:
+            before = f"; {total['updated']:,} items before were updated" if total["updated"] else ""
+            raise ClientError(
+                f"{error}{before}", status=error.status, code=error.code, details=error.details
+            ) from error
+        total["updated"] += result["updated"]
+        total["rejected"] += result["rejected"]
+        total["errors"] = [*total["errors"], *result["errors"]][:ERRORS_KEPT]
+    return total
+
+
+def _batches(source: Source) -> Iterator[list[str]]:
+    """Divide the items, each as JSON, into requests."""
+    batch: list[str] = []
+    num_chars = 0
+    for item in _items(source):
+        text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+        if batch and (len(batch) == BATCH_ITEMS or num_chars + len(text) > BATCH_CHARS):
+            yield batch
+            batch, num_chars = [], 0
+        batch.append(text)
+        num_chars += len(text)
+    if batch:
+        yield batch
+
+
+def _items(source: Source) -> Iterator[Any]:
+    """Yield the items of JSON: an array, or one after the other."""
+    text = b"".join(source.pieces()).decode()
+    decoder = json.JSONDecoder()
+    at = 0
+    while (at := _after_space(text, at)) < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except ValueError as error:
+            raise SourceError(f"{source.name} is not JSON: {error}") from error
+        yield from value if isinstance(value, list) else [value]
+
+
+def _after_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
