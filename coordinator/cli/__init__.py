@@ -5,8 +5,8 @@ commands             the table of all commands; group imports each when it is ca
 processes            serve, demo, coordinator, shard
 items                search, export; shown by hits
 loading              load, from `sources`; reading, configuring: its options; source_remarks: what
-                     it says before; load_progress: its bar; proposals, new_index: the index that
-                     a load, an import or a followed table makes
+                     it says before; load_progress: its bar; updating: --update; proposals,
+                     new_index: the index that a load, an import or a followed table makes
 importing            import, from `importers`
 following            follow a table of PostgreSQL
 indexes              status, configure, alias, delete, snapshots

@@ -15,7 +15,7 @@ conditions       filters and trees, with what counts leave out
 filter_parser    the expression language, filter_tokens: its words
 filter_objects   filters as JSON; geo: areas
 facet_options    options by facet, ranges, the cube
-sort_keys        orders; marks: highlights and snippets
+sort_keys        orders; marks: highlights and snippets; searched_fields: where words are searched
 curation         the rules that apply to one search
 other_engines    hints for those who come from elsewhere
 """
