@@ -256,6 +256,7 @@ class Bench:
         self.client = service.client()
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.num_versions = 0
+        self.has_readers = service.arguments not in ((), ("--coordinators", "1"))
         description = "for this test"
         made = self.client.post("/_keys", {"actions": ["admin", "configure", "write", "search"],
                                            "description": description})  # fmt: skip
@@ -328,7 +329,10 @@ class Bench:
             assert found in (self.state, change.after), where
         if found == self.state and found != change.after:
             again = send_change(self.client, change)
-            assert again.status == 200, (where, again.body)
+            # A reader that was killed may have left its request with the owner, who goes on.
+            may_be_late = status == 0 and victim == "coordinator" and self.has_readers
+            done = (200, 404, 409) if may_be_late else (200,)
+            assert again.status in done, (where, again.body)
             assert self.look(where) == change.after, where
         self.state = change.after
 
