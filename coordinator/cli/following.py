@@ -426,13 +426,14 @@ class _Follower:
             has_changes = False
             if upto > self.position:
                 try:
-                    for batch in table.changes(upto):
-                        if not has_changes and not self._is_as_before(table):
-                            return False
-                        has_changes = True
-                        self._store_batch(table, batch)
-                        if self._stopping.is_set():
-                            return True
+                    with closing(table.changes(upto)) as batches:
+                        for batch in batches:
+                            if not has_changes and not self._is_as_before(table):
+                                return False
+                            has_changes = True
+                            self._store_batch(table, batch)
+                            if self._stopping.is_set():
+                                return True
                 except Invisible:
                     self._stopping.wait(INVISIBLE_SECONDS)
                     continue

@@ -10,7 +10,7 @@ older state, values have the types that `facetd load` gives them, and a query ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -81,7 +81,7 @@ class FollowedTable:
         for connection in self._connections:
             connection.close()
 
-    def changes(self, upto: int) -> Iterator[Batch]:
+    def changes(self, upto: int) -> Generator[Batch, None, None]:
         """Yield what changed after the slot's position; the slot stays where it is.
 
         Args:
