@@ -77,7 +77,7 @@ class Index:
 
 
 def _complete() -> None:
-    """Nobody else changes this catalog."""
+    """No other coordinator changes this catalog."""
 
 
 class Catalog:
