@@ -49,6 +49,8 @@ _PAGES_OF_HITS: Final = "GET /{index}/search?cursor=* begins to page through all
 _SIMILAR: Final = "GET /{index}/search?similar_to=7 finds items like item 7"
 _EXPLAIN: Final = "GET /{index}/explain?id=7&query=sea says why an item matches"
 _SUGGEST: Final = "GET /{index}/suggest completes what is being typed"
+_COUNT: Final = "GET /{index}/search?per_page=0 has the number in pagination.total"
+_FACETS: Final = "GET /{index}/search counts the values of all facets"
 _FACET: Final = "POST /{index}/facet finds values of a facet"
 _COPY: Final = "POST /{index}/copy copies an index, items and configuration"
 _SWAP: Final = "POST /_aliases points aliases at other indexes, all at once"
@@ -91,7 +93,7 @@ _PAGES: Final = (
     _Page("", "*/_analyze", _EXPLAIN),
     _Page("", "_analyze", _EXPLAIN),
     _Page("", "*/_suggest", _SUGGEST),
-    _Page("", "*/_count", "GET /{index}/search?per_page=0 has the number in pagination.total"),
+    _Page("", "*/_count", _COUNT),
     _Page("", "*/_refresh", _NO_WAIT),
     _Page("", "*/_flush", _MERGES),
     _Page("", "*/_forcemerge", _MERGES),
@@ -175,6 +177,11 @@ _PAGES: Final = (
     _Page("", "swagger.json", "GET /_openapi.json describes all pages"),
     # habits of REST
     _Page("DELETE", "*/items", "POST /{index}/items/delete removes what filters match"),
+    _Page("PUT", "*/items", _ADD),
+    _Page("POST", "*/items/batch", _ADD),
+    _Page("POST", "*/items/bulk", _ADD),
+    _Page("POST", "*/items/partial", _CHANGE_MANY),
+    _Page("POST", "*/items/*", _PUT),
     _Page("GET", "*/documents", _EXPORT),
     _Page("DELETE", "*/documents", _DELETE_MATCHES),
     _Page("PATCH", "*/documents", _CHANGE_MANY),
@@ -185,6 +192,14 @@ _PAGES: Final = (
     _Page("", "*/documents/*", _PUT),
     _Page("GET", "*/settings", _SHOW),
     _Page("", "*/settings", _CONFIGURE),
+    _Page("GET", "*/count", _COUNT),
+    _Page("GET", "*/facets", _FACETS),
+    _Page("GET", "*/facet/*", _FACET),
+    _Page("GET", "*/fields", _SUMMARY),
+    _Page("GET", "*/schema", _SUMMARY),
+    _Page("GET", "*/mapping", _SUMMARY),
+    _Page("", "*/query", _SEARCH),
+    _Page("", "*/autocomplete", _SUGGEST),
     # Solr
     _Page("", "solr/admin/cores", _LIST),
     _Page("", "solr/admin/collections", _LIST),

@@ -43,10 +43,11 @@ FOREIGN: Final = hints_by_name(
         ),
         'search_fields lists where to search, with weights: ["name^3", "text"]': (
             "query_by qf attributesToSearchOn restrictSearchableAttributes query_by_weights "
-            "searchable_fields searchFields"
+            "searchable_fields searchFields multi_match default_field"
         ),
         'fields lists what to return: ["name", "year"]': (
-            "attributesToRetrieve include_fields _source fl select"
+            "attributesToRetrieve include_fields _source fl select stored_fields docvalue_fields "
+            "script_fields responseFields include"
         ),
         'sort takes keys: "year:desc,name"': "sort_by sortBy order_by orderBy sorting",
         'highlight takes fields and marks: {"fields": ["name"], "pre": "<em>"}': (
@@ -102,6 +103,11 @@ FOREIGN: Final = hints_by_name(
         ),
         "GET /{index}/suggest completes what is being typed": "autocomplete suggest complete",
         "did_you_mean looks for another spelling": "spellcheck",
+        "words are found together and apart without it": "split_join_tokens",
+        "responses are JSON, and no parameter changes that": "pretty format wt",
+        "searches are counted without it; clicks go to POST /_analytics/clicks": (
+            "clickAnalytics analytics analyticsTags userToken"
+        ),
     }
 )
 """Foreign name to its equivalent in a search, as the end of a sentence."""

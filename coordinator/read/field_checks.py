@@ -129,15 +129,25 @@ async def search_warnings(
     named = (*parameters.excluded_fields, *parameters.shown_fields)
     if parameters.rules:
         named = (*named, *_conditions_of(parameters.rules))
-    if parameters.names_search_fields:
-        searched = parameters.search_fields or ()
-        named = (*[NamedField("search_fields", one.path) for one in searched], *named)
+    searched = [
+        NamedField("search_fields", one.path)
+        for one in (parameters.names_search_fields and parameters.search_fields) or ()
+    ]
     memory = memories.of(state.index)
     try:
-        unknown = await _unknown(memory, named, parameters, state)
+        unknown = await _unknown(memory, (*searched, *named), parameters, state)
     except Unavailable:
         return parameters.warnings
-    return (*parameters.warnings, *[message for _, message in unknown])
+    messages = [message for _, message in unknown]
+    if parameters.key_filter is None:
+        known = memory.statistics.item_fields
+        messages += [
+            f"{one.param} names {one.field[:100]!r}, in which no item has a text; only texts are "
+            "searched, and filter finds numbers"
+            for one in searched
+            if known.lacks_texts(one.field)
+        ]
+    return (*parameters.warnings, *messages)
 
 
 def _conditions_of(rules: Sequence[Rule]) -> Iterator[NamedField]:

@@ -27,6 +27,14 @@ _ALGOLIA_LISTS: Final = (
 )
 
 
+TEXT_KINDS: Final = frozenset({ValueKind.STRING})
+_NOUNS: Final = {
+    MOMENT_KINDS: "date or number",
+    NUMBER_KINDS: "number",
+    TEXT_KINDS: "text; only texts are searched",
+}
+
+
 class FieldReference(NamedTuple):
     """A place of a configuration that names a field."""
 
@@ -71,7 +79,8 @@ def _lists_of_fields(
     for name in configuration.facets:
         yield FieldReference(f"aggregations.{name}", name)
     searchable = [one.path for one in configuration.searchable_fields or ()]
-    yield from _listed("searchable_fields", searchable)
+    for i, name in enumerate(searchable):
+        yield FieldReference(f"searchable_fields[{i}]", name, TEXT_KINDS)
     yield from _listed("sorting_fields", configuration.sorting_fields)
     yield from _listed("geo_fields", configuration.geo_fields)
     yield from _listed("nested", configuration.nested)
@@ -155,7 +164,7 @@ def unknown_fields(
         if one.field not in known:
             wrong = f"names {name!r}, which no item has{nearest(name, by_name, 0.7)}"
         elif one.kinds and one.kinds.isdisjoint(fields.get(one.field, one.kinds)):
-            noun = "date or number" if one.kinds == MOMENT_KINDS else "number"
+            noun = _NOUNS[one.kinds]
             wrong = f"names {name!r}, in which no item has a {noun}"
         else:
             continue

@@ -55,6 +55,16 @@ def test_forms_of_what_was_meant_are_found(index: Index) -> None:
     assert index.ids(query="guitr", **WHOLE) == [1]
 
 
+def test_a_function_word_does_not_tell_what_is_meant(index: Index) -> None:
+    """Beside it, rare near words are as unlikely as in a query of one word."""
+    index.configure({"searchable_fields": ["name"]})
+    books = [{"id": i, "name": f"the great book of tolkien, volume {i}"} for i in range(12)]
+    index.put([*books, {"id": 90, "name": "the talkin"}, {"id": 91, "name": "big talkin"}])
+
+    assert index.ids(query="the tolkin", per_page=20)[:12] == list(range(12))
+    assert index.ids(query="big tolkin")[0] == 91
+
+
 def test_what_is_likely_to_be_meant_comes_first(services: Services) -> None:
     books = [{"id": i, "name": f"the great big book of tolkien volume {i}"} for i in range(12)]
     others = [{"id": 90, "name": "talkin"}, {"id": 91, "name": "talking"}]

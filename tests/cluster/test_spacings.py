@@ -26,6 +26,7 @@ NAMES = [
     "C. S. Lewis",
     "Laptop bag",
     "lamp",
+    "ISBN 439023483",
 ]
 
 
@@ -55,6 +56,8 @@ def names(index: Index) -> Index:
         ("hitchhikers guide", ["The Hitchhiker's Guide"]),
         ("cs lewis", ["C. S. Lewis"]),
         ("lap top", ["Laptop bag"]),
+        ("439-02348-3", ["ISBN 439023483"]),
+        ("439 02348 3", ["HP 364 ink"]),  # begins with 3; no other word is known
         ('"lap top"', []),
         ('"spiderman"', []),
     ],
@@ -105,13 +108,22 @@ def test_deleted_items_count_for_no_spacing(names: Index) -> None:
         ("st louis", ["St. Louis"]),
         ("mount everest", ["Mt Everest"]),
         ("rocky 3", ["3 Rocky roads"]),
+        ("player 1", ["Player One"]),
+        ("player one", ["Player One"]),
     ],
 )
 def test_notations_are_found_below_the_typed_form(
     index: Index, query: str, found: list[str]
 ) -> None:
     names = ["Rocky II", "Rocky 2", "Rocky, Part II", "Rocky and a stray II", "3 Rocky roads"]
-    names += ["Salt & pepper", "Salt and pepper", "Pepper, salt", "St. Louis", "Mt Everest"]
+    names += [
+        "Player One",
+        "Salt & pepper",
+        "Salt and pepper",
+        "Pepper, salt",
+        "St. Louis",
+        "Mt Everest",
+    ]
     index.configure({"searchable_fields": ["name"]})
     index.put([{"id": i, "name": name} for i, name in enumerate(names)])
     hits = index.search(query=query)["data"]["items"]

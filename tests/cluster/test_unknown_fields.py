@@ -165,6 +165,19 @@ def test_some_field_to_search_must_be_known(films: Index) -> None:
     assert films.ids(query="green", search_fields=["year"]) == []
 
 
+def test_numbers_are_not_searched_and_that_is_said(films: Index) -> None:
+    """A search of titles and years finds nothing by the year."""
+    begins = "search_fields names 'year', in which no item has a text; only texts are searched"
+    for asked in ({"query": "green"}, {"query": "1995"}):
+        (warning,) = films.search(**asked, search_fields=["name", "year^2"])["meta"]["warnings"]
+        assert warning.startswith(begins)
+    preview = f"{films.path}/configuration?preview=true"
+    document = {"searchable_fields": ["name", "year"]}
+    (warning,) = changed(films.client, "PATCH", preview, document).json["warnings"]
+    named = "searchable_fields[1] names 'year', in which no item has a text; only texts are"
+    assert warning.startswith(named)
+
+
 NAMED: list[tuple[Any, str]] = [
     ({"query": "green", "search_fields": ["nmae", "name^2"]}, "search_fields names 'nmae'"),
     ({"not_filters": {"nmae": ["x"], "tags": ["nobody"]}}, "not_filters.nmae names 'nmae'"),

@@ -8,7 +8,13 @@ from itertools import pairwise
 from tests.oracle.clauses import FUNCTION_WORDS, Clause, Text, rows_of
 from tests.oracle.words import is_run
 
-NOTATIONS = (("2", "ii", "two"), ("7", "vii", "seven"), ("st", "saint"), ("mt", "mount"))
+NOTATIONS = (
+    ("1", "one"),
+    ("2", "ii", "two"),
+    ("7", "vii", "seven"),
+    ("st", "saint"),
+    ("mt", "mount"),
+)
 """Groups of equal words, of an index without a language: those that tests use."""
 CONJUNCTION = "and"
 
@@ -42,6 +48,20 @@ def is_joined(row: list[tuple[str, int]]) -> tuple[bool, bool]:
             return False, False
         is_close &= piece == next_piece or digits[0] != digits[1]
     return len(words) == 2 or is_close or all(len(word) == 1 for word in words), is_close
+
+
+def codes(row: list[tuple[str, int]]) -> list[list[str]]:
+    """Return the pieces of a row that are groups of digits of one code of seven to 24 letters."""
+    pieces: dict[int, list[str]] = {}
+    for word, piece in row:
+        pieces.setdefault(piece, []).append(word)
+    return [
+        words
+        for words in pieces.values()
+        if 7 <= len("".join(words)) <= 24
+        and re.search("[0-9] [0-9]", " ".join(words))
+        and not any(map(is_run, words))
+    ]
 
 
 def said_beside(row: list[str], place: int) -> set[tuple[str, ...]]:
@@ -91,4 +111,8 @@ def spacings(
                     if is_close or are_initials or FUNCTION_WORDS.isdisjoint(dict(words)):
                         for word, _ in words:
                             found.setdefault(word, set()).add(Clause((joined,)))
+        for code in codes(row):
+            if quoted.isdisjoint(code) and count("".join(code)):
+                for word in code:
+                    found.setdefault(word, set()).add(Clause(("".join(code),)))
     return found

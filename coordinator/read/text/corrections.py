@@ -1,7 +1,8 @@
 """Corrections: what a word that is nowhere in the index may be a misspelling of (pure).
 
     tolkin     tolkien 12 items    one edit away                likely
-               talkin   1          one edit away, but rare      unlikely if nothing else is typed
+               talkin   1          one edit away, but rare      unlikely if no other word but
+                                                                function words is typed
                talking  8          only its beginning is near   unlikely
 
 Of these, a word that a likely slip leads to (`misspellings`) counts as if it were more frequent.

@@ -47,6 +47,15 @@ class ItemFields:
         """Return whether an item has, or had, a value at or below a path."""
         return path in self._paths or OVERFLOW_PATH in self._paths
 
+    def lacks_texts(self, path: str) -> bool:
+        """Return whether items have values at or below a path, but no texts."""
+        if path in self._texts or path in BUILT_IN_FIELDS or path not in self._paths:
+            return False
+        if OVERFLOW_PATH in self._paths:
+            return False
+        inside = path + "."
+        return not any(name == path or name.startswith(inside) for name in self.texts)
+
     @property
     def texts(self) -> list[str]:
         """Fields with texts, in order."""

@@ -30,7 +30,7 @@ LANGUAGE_DEFAULT: Final = "english"
 LANGUAGES_REMEMBERED_MAX: Final = 64
 """Sets of languages whose words are cached: thousands of indexes have the same."""
 _ROMAN: Final = "ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi xvii xviii xix xx"
-"""Numerals from 2 on. (1 would be "I", which is a pronoun, and "one", which is an article.)"""
+"""Numerals from 2 on. (1 would be "I", which is a pronoun.)"""
 _NUMBERS: Final = (*range(2, 13), *range(20, 100, 10), 100, 1000)
 _NUMBER_WORDS: Final = {
     "danish": "to tre fire fem seks syv otte ni ti elleve tolv"
@@ -55,6 +55,8 @@ _NUMBER_WORDS: Final = {
     " tjugo trettio fyrtio femtio sextio sjuttio åttio nittio hundra tusen",
 }
 """Of `_NUMBERS`."""
+_ONES: Final = {"english": "one"}
+"""Where 1 is no article, as it is in German (ein) and French (un)."""
 _PARTS: Final = {"english": "part", "french": "partie", "german": "teil", "spanish": "parte"}
 """What titles put before a numeral: The Godfather Part II."""
 _ABBREVIATIONS: Final = {
@@ -108,6 +110,7 @@ def notations(languages: Words, analyzer: Analyzer) -> Notations:
     for number, numeral in roman.items():
         add(str(number), numeral)
     for language in languages:
+        add("1", _ONES.get(language, ""))
         words = _NUMBER_WORDS.get(language, "").split()
         for number, word in zip(_NUMBERS, words, strict=False):
             add(word, str(number), roman.get(number, ""))

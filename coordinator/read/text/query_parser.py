@@ -106,6 +106,8 @@ class ParsedQuery(Struct, frozen=True):
     """The last two words, if no space separates them and the last may be incomplete."""
     whole: Words = ()
     """All words in order, if there is nothing else in the query and a field may consist of them."""
+    is_one_word: bool = False
+    """Whether the query has one word besides function words, so that none tells what is meant."""
 
     @property
     def is_blank(self) -> bool:
@@ -366,6 +368,7 @@ def parse_query(
         () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
         collector.fragment,
         () if num_words_cut else _whole(pieces, dropped),
+        _is_one_word(counts, dictionary.function_words),
     )
 
 
@@ -527,6 +530,16 @@ def _whole(pieces: Sequence[_Piece], dropped: Container[str]) -> Words:
             if piece.is_phrase or token.text not in dropped:
                 words.append(token.text)
     return tuple(words)
+
+
+def _is_one_word(clauses: Iterable[Clause], function_words: Container[str]) -> bool:
+    """Return whether clauses are one word, and function words beside it."""
+    telling = [
+        clause
+        for clause in clauses
+        if not isinstance(clause, Word) or clause.text not in function_words
+    ]
+    return len(telling) == 1 and isinstance(telling[0], Word)
 
 
 def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:

@@ -183,13 +183,14 @@ def _weigh(
     ignored = []
     spacings = yield from _worthwhile_spacings(parsed, statistics)
     spellings = dict(parsed.spellings)
-    is_alone = len(parsed.clauses) == 1
     of_stems = stem_factor(parsed.num_words)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
         if isinstance(clause, Word):
             known = spellings.get(clause.text, ())
-            clause, freqs = _with_alternatives(clause, statistics, spacings, is_alone=is_alone)
+            clause, freqs = _with_alternatives(
+                clause, statistics, spacings, is_alone=parsed.is_one_word
+            )
             if known:
                 clause, freqs = _with_spellings(clause, freqs, known, statistics)
             elif parsed.fragment and clause.is_prefix and clause.text == parsed.fragment[1]:

@@ -5,6 +5,7 @@
     wi-fi            ──▶  wifi
     hp364            ──▶  hp 364            digits next to letters
     20000            ──▶  20 000            thousands
+    439-02348-3      ──▶  439023483         codes: ISBNs, phone numbers
     jrr, u.s.a       ──▶  j r r, usa        initials
     c++, .net        ──▶  c, net            only where the index has no such word
 
@@ -17,7 +18,7 @@ searched as if there were none. A document that has words as typed scores more (
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from common.analysis.analyzer import Token, bare_word, is_run
@@ -26,6 +27,8 @@ LETTERS_MAX: Final = 24
 """Longer words are neither split nor made."""
 INITIALS_MAX: Final = 4
 """Letters of a word that may be initials (jrr), and words that may be joined to such a word."""
+CODE_LENGTH_MIN: Final = 7
+"""Digits typed in groups (439-02348-3) are one code if there are so many; 1-2 is not 12."""
 WHOLE_SHARE: Final = 10
 """A word is split unless the index has it more than this many times as often as its parts."""
 
@@ -82,6 +85,10 @@ def spacings_of(row: Sequence[TypedWord], function_words: Container[str]) -> Ite
             if is_pair or is_close or are_initials:
                 yield Spacing(typed, (joined,))
             left = right
+    for _, piece in groupby(row, lambda word: word.piece):
+        words = tuple([word.token.text for word in piece])
+        if _is_code(words):
+            yield Spacing(words, ("".join(words),))
 
 
 def is_cuttable(word: str) -> bool:
@@ -172,6 +179,16 @@ def _are_thousands(left: TypedWord, right: TypedWord) -> bool:
         and _is_number(right.token.text)
         and len(left.token.text) <= 3
         and len(right.token.text) == 3
+    )
+
+
+def _is_code(words: Sequence[str]) -> bool:
+    """Return whether words without spaces between them are groups of digits of one code."""
+    return (
+        len(words) > 1
+        and CODE_LENGTH_MIN <= sum(map(len, words)) <= LETTERS_MAX
+        and any(_is_digit(left[-1]) and _is_digit(right[0]) for left, right in pairwise(words))
+        and not any(map(is_run, words))
     )
 
 

@@ -2,6 +2,8 @@
 
     the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
     lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
+    oddysey (0 items)                          ──▶  odyssey             or is two edits away, if
+                                                                        none is nearer
     pyton3 (0 items)                           ──▶  python3             digits stay as they are
     se7en (0 items)                            ──▶  seven               but for one inside a word,
     dostojewski (0 items)                      ──▶  dostoyevsky         and names are written in the
@@ -38,6 +40,9 @@ CANDIDATES: Final = 8
 LENGTHS: Final = (4, 9)
 """Letters from which on a word may be one edit off, and two: a letter less than in searches, since
 nothing is changed unasked."""
+FAR_LENGTHS: Final = (4, 7)
+"""The same if no word is that near: oddysey is two edits from odyssey. Of six letters, two edits
+would leave too little."""
 
 
 class Respelling(NamedTuple):
@@ -123,7 +128,7 @@ class Spelling:
             return Respelling(spelt, 1)
         if num_hits is None:
             return None
-        num_hits_min = MANY_TIMES * max(num_hits, 1)
+        num_hits_min = max(MANY_TIMES * num_hits, 1)
         best, place = num_hits_min, -1
         for i in known:
             others = [spelt[other] for other in known if other != i]
@@ -146,10 +151,16 @@ class Spelling:
         return await self._with_digits(scope, found, digits, others) if digits else found
 
     async def _near_letters(
-        self, scope: Scope, letters: str, others: Sequence[str], *, is_prefix: bool = False
+        self,
+        scope: Scope,
+        letters: str,
+        others: Sequence[str],
+        *,
+        is_prefix: bool = False,
+        lengths: tuple[int, int] = LENGTHS,
     ) -> list[NearTerm]:
         """Return words near one without digits."""
-        typos = typo_budget(letters, LENGTHS)
+        typos = typo_budget(letters, lengths)
         if not typos:
             return []
         request = first_request(
@@ -171,12 +182,15 @@ class Spelling:
         if pattern is not None:
             found = await self._near_letters(scope, pattern, others, is_prefix=is_prefix)
             return [term for term in found if _has_pattern(term.text, pattern, is_prefix=is_prefix)]
-        if typo_budget(word, LENGTHS):
-            for written in transliterations(word):
-                found = await self._near_letters(scope, written, others, is_prefix=is_prefix)
-                if found:
-                    return found
-        return []
+        if not typo_budget(word, LENGTHS):
+            return []
+        for written in transliterations(word):
+            found = await self._near_letters(scope, written, others, is_prefix=is_prefix)
+            if found:
+                return found
+        if typo_budget(word, FAR_LENGTHS) == typo_budget(word, LENGTHS):
+            return []
+        return await self._near_letters(scope, word, others, lengths=FAR_LENGTHS)
 
     async def _with_digits(
         self, scope: Scope, terms: Sequence[NearTerm], digits: str, others: Sequence[str]

@@ -108,6 +108,16 @@ def test_wrong_method_names_the_right_ones() -> None:
         ("GET", "/solr/books/schema/fields", "GET /books says what an index has"),
         ("POST", "/books/documents", "POST /books/items adds items, one or an array"),
         ("PUT", "/books/settings", "PATCH /books/configuration changes its settings"),
+        ("PUT", "/books/items", "POST /books/items adds items, one or an array"),
+        ("POST", "/books/items/bulk", "POST /books/items adds items, one or an array"),
+        ("POST", "/books/items/partial", "PATCH /books/items changes some fields of items"),
+        ("POST", "/books/items/7", "PUT /books/items/{id} adds or replaces an item"),
+        ("GET", "/books/count", "GET /books/search?per_page=0 has the number"),
+        ("GET", "/books/facets", "GET /books/search counts the values of all facets"),
+        ("GET", "/books/facet/author", "POST /books/facet finds values of a facet"),
+        ("GET", "/books/schema", "GET /books says what an index has"),
+        ("POST", "/books/query", "GET or POST /books/search finds items"),
+        ("GET", "/books/autocomplete", "GET /books/suggest completes what is being typed"),
     ],
 )
 def test_pages_of_other_engines_are_answered_with_ours(

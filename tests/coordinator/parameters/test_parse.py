@@ -345,6 +345,10 @@ class TestMistakes:
             ({"facets": ["tags"]}, "names of facets go to facet_fields"),
             ({"facets": QueryText("tags")}, "names of facets go to facet_fields"),
             ({"facet_fields": {"tags": {}}}, "facets takes options"),
+            ({"stored_fields": ["name"]}, "fields lists what to return"),
+            ({"default_field": "name"}, "search_fields lists where to search"),
+            ({"pretty": True}, "responses are JSON"),
+            ({"userToken": "x"}, "clicks go to POST /_analytics/clicks"),
         ],
     )
     def test_what_other_engines_call_it_is_answered_with_ours(

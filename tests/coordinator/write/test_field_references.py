@@ -92,7 +92,8 @@ def test_a_field_that_no_item_has_is_named(document: dict[str, Any], path: str) 
     assert wanted in warnings_of(named(document, "prise"))
     wanted = f"{path.replace('X', 'zzz')} names 'zzz', which no item has"
     assert wanted in warnings_of(named(document, "zzz"))
-    fitting = "released" if "decay" in str(document) else "price"
+    needs_text = "decay" in str(document) or path.startswith("searchable_fields")
+    fitting = "released" if needs_text else "price"
     assert warnings_of(named(document, fitting)) == []
 
 
@@ -111,6 +112,12 @@ def test_a_field_without_the_values_that_a_place_needs_is_named(
     (warning,) = warnings_of(document)
     assert warning.startswith(message)
     assert warning.endswith(", in which no item has a number")
+
+
+def test_a_searched_field_without_texts_is_named() -> None:
+    (warning,) = warnings_of({"searchable_fields": ["name", "price", "released"]})
+    wrong = "in which no item has a text; only texts are searched"
+    assert warning == f"searchable_fields[1] names 'price', {wrong}"
 
 
 def test_objects_points_and_ids_are_fields() -> None:

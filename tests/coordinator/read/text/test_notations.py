@@ -26,7 +26,8 @@ def notations(text: str, **configuration: object) -> set[str]:
         ("at and t", {"at t"}),
         ("and pepper", set()),
         ("2", set()),
-        ("rocky 1", set()),
+        ("player 1", {"player one"}),
+        ("formula one", {"formula 1"}),
         ("rocky 21", set()),
         ('rocky "2"', set()),
         ("rocky -2", set()),
@@ -47,6 +48,7 @@ def test_words_belong_to_the_languages_of_the_fields() -> None:
     both: dict[str, object] = {"language": "german", "field_languages": {"name": "english"}}
     assert notations("salt and pepper und", **both) == {"salt pepper"}
     assert notations("hauptstr 2", language="finnish") == {"hauptstr ii"}
+    assert notations("teil 1", language="german") == set()
     assert notations("berliner straße", language="german") == {"berliner str"}
 
 
