@@ -25,6 +25,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
@@ -35,25 +36,48 @@ from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.listing import BUCKETS_FAST_MAX
 from coordinator.read.facets.ranges import merge_ranges
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.trees import merge_trees
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_path import ReadPath
-from coordinator.read.results import (
-    HitOrder,
-    ItemsOf,
-    SearchResult,
-    ShardSummary,
-)
+from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.similar import SimilarItems
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.near_terms import NearTerms, Scope
 from coordinator.read.text.scoring import is_long_text
 from coordinator.read.text.spelling import Spelling
+
+
+class _Found(NamedTuple):
+    """What the shards found for a page.
+
+    Attributes:
+        parameters: of the search that was run, which may match fewer words than requested.
+        outcome: the shards' responses.
+        hits: of the page.
+    """
+
+    parameters: SearchParameters
+    outcome: SearchOutcome
+    hits: list[Hit]
+
+
+class _Shown(NamedTuple):
+    """What a page shows of it.
+
+    Attributes:
+        items: JSON text of each hit; none if the search is merged with others.
+        facets: as requested.
+        cube: counts of several facets together, if requested.
+    """
+
+    items: list[bytes]
+    facets: list[FacetResult]
+    cube: CubeResult | None
 
 
 class Search:
@@ -120,53 +144,36 @@ class Search:
                 horizon = cursor.horizon
             elif horizon is None:
                 horizon = newest
-            parameters = requested
-            if requested.similar_to is not None:
-                parameters = await self._similar.query_for(
-                    index, requested, horizon, deadline, self._path.memories.stop_words(index)
-                )
-            parameters, rules = self._path.memories.curated(index, parameters, timestamp)
             state = SearchedState(index, horizon, timestamp, deadline)
+            parameters, rules = await self._resolved(requested, state)
             if cursor is not None:
                 cursor = await self._path.paging.continued(parameters, state, cursor)
-            parameters, outcome, hits = await self._find(parameters, state, cursor)
-            items: list[bytes] = []
-            if not parameters.keeps_order:
-                items = await self._items(parameters, outcome, hits)
-            facets: list[FacetResult] = []
-            if parameters.facets or parameters.field_facets:
-                facets = await self._listed_facets(parameters, outcome)
-            cube = None
-            if parameters.cube is not None:
-                cube = await joint_counts(
-                    self._path.scatter, self._path.limits, parameters, outcome, facets
-                )
-            meant = None
-            if requested.query and cursor is None and requested.did_you_mean is not False:
-                meant = await self._correction(requested, parameters, state, outcome)
-            warnings = (
-                ()
-                if cursor is not None
-                else await search_warnings(self._path.memories, requested, state)
-            )
+            found = await self._find(parameters, state, cursor)
+            shown = await self._shown(found)
+            did_you_mean: str | None = None
+            warnings: tuple[str, ...] = ()
+            if cursor is None:
+                did_you_mean = await self._correction(requested, found, state)
+                warnings = await search_warnings(self._path.memories, requested, state)
         next_page = None
         if cursor is not None:
-            next_page = next_cursor(index.number, cursor, requested, hits)
+            next_page = next_cursor(index.number, cursor, requested, found.hits)
             self._note_page(index, requested, cursor, has_next=next_page is not None)
+        parameters, outcome, hits = found
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
             per_page=parameters.per_page,
             total=outcome.total,
-            items=items,
-            facets=facets,
+            items=shown.items,
+            facets=shown.facets,
             ranges=merge_ranges(parameters.ranges, answers, self._path.limits)
             if parameters.ranges
             else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
             if parameters.trees
             else {},
-            cube=cube,
+            cube=shown.cube,
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
@@ -177,24 +184,53 @@ class Search:
             dropped_words=outcome.scored.dropped_words,
             num_words_cut=outcome.scored.num_words_cut,
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
-            items_of=self._items_of(parameters, outcome, hits) if parameters.keeps_order else None,
-            did_you_mean=meant,
+            items_of=self._items_of(found) if parameters.keeps_order else None,
+            did_you_mean=did_you_mean,
             warnings=warnings,
         )
 
-    async def _find(
-        self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
-    ) -> tuple[SearchParameters, SearchOutcome, list[Hit]]:
-        """Find the hits of a page, by the first way to match that has hits other than pinned ones.
+    async def _resolved(
+        self, requested: SearchParameters, state: SearchedState
+    ) -> tuple[SearchParameters, list[str]]:
+        """Return the search to run, with a query for similar items and with rules applied.
 
         Returns:
-            The parameters of this way; the shards' responses; the hits.
+            Its parameters; the names of the rules that apply.
         """
+        index = state.index
+        parameters = requested
+        if requested.similar_to is not None:
+            stop_words = self._path.memories.stop_words(index)
+            parameters = await self._similar.query_for(
+                index, requested, state.horizon, state.deadline, stop_words
+            )
+        return self._path.memories.curated(index, parameters, state.timestamp)
+
+    async def _find(
+        self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
+    ) -> _Found:
+        """Find the hits of a page, by the first way to match that has hits other than pinned."""
         for relaxed in self._path.relaxed(state.index, parameters):
             outcome, hits = await self._path.paging.find(relaxed, state, cursor)
             if outcome.has_others:
                 break
-        return relaxed, outcome, hits
+        return _Found(relaxed, outcome, hits)
+
+    async def _shown(self, found: _Found) -> _Shown:
+        """Return what a page shows of what was found."""
+        parameters, outcome, hits = found
+        items: list[bytes] = []
+        if not parameters.keeps_order:
+            items = await self._items(parameters, outcome, hits)
+        facets: list[FacetResult] = []
+        if parameters.facets or parameters.field_facets:
+            facets = await self._listed_facets(parameters, outcome)
+        cube = None
+        if parameters.cube is not None:
+            cube = await joint_counts(
+                self._path.scatter, self._path.limits, parameters, outcome, facets
+            )
+        return _Shown(items, facets, cube)
 
     async def _items(
         self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
@@ -207,9 +243,8 @@ class Search:
             self._cluster, self._path.scatter, parameters, outcome, hits, items
         )
 
-    def _items_of(
-        self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
-    ) -> ItemsOf:
+    def _items_of(self, found: _Found) -> ItemsOf:
+        parameters, outcome, hits = found
         return lambda ranks: self._items(parameters, outcome, [hits[rank] for rank in ranks])
 
     async def _listed_facets(
@@ -224,20 +259,18 @@ class Search:
         )
 
     async def _correction(
-        self,
-        requested: SearchParameters,
-        parameters: SearchParameters,
-        state: SearchedState,
-        outcome: SearchOutcome,
+        self, requested: SearchParameters, found: _Found, state: SearchedState
     ) -> str | None:
         """Return another spelling of a query, if requested or if the query found little.
 
         Args:
             requested: the search as requested.
-            parameters: the search that was run.
+            found: what the search that was run found.
             state: the searched state.
-            outcome: of the search.
         """
+        if not requested.query or requested.did_you_mean is False:
+            return None
+        parameters, outcome, _ = found
         has_fewer_words = requested.match == "auto" and parameters.match != "all"
         num_hits: int | None = 0 if has_fewer_words else outcome.total
         if num_hits and not outcome.has_others:
