@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from coordinator.cli.sources.json_values import read_values
 from coordinator.cli.sources.source import Source, SourceError
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -58,19 +59,7 @@ def _batches(source: Source) -> Iterator[list[str]]:
 
 
 def _items(source: Source) -> Iterator[Any]:
-    """Yield the items of JSON: an array, or one after the other."""
-    text = b"".join(source.pieces()).decode()
-    decoder = json.JSONDecoder()
-    at = 0
-    while (at := _after_space(text, at)) < len(text):
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except ValueError as error:
-            raise SourceError(f"{source.name} is not JSON: {error}") from error
-        yield from value if isinstance(value, list) else [value]
-
-
-def _after_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+    try:
+        yield from read_values(source.pieces())
+    except ValueError as error:
+        raise SourceError(f"{source.name} is not JSON {error}") from error
