@@ -27,6 +27,7 @@ from common.protocol.messages import RangeRequest
 from common.rules import Rule
 from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.typed import NamedField, SearchParameters
 from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.text.query_parser import NO_QUERY
@@ -129,10 +130,13 @@ async def search_warnings(
     named = (*parameters.excluded_fields, *parameters.shown_fields)
     if parameters.rules:
         named = (*named, *_conditions_of(parameters.rules))
-    searched = [
-        NamedField("search_fields", one.path)
-        for one in (parameters.names_search_fields and parameters.search_fields) or ()
-    ]
+    searched: list[NamedField] = []
+    if parameters.names_search_fields:
+        fields = parameters.search_fields or ()
+        left_out = unsearched(fields, state.index.configuration.searchable_fields)  # named already
+        searched = [
+            NamedField("search_fields", one.path) for one in fields if one.path not in left_out
+        ]
     memory = memories.of(state.index)
     try:
         unknown = await _unknown(memory, (*searched, *named), parameters, state)
