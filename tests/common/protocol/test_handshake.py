@@ -120,11 +120,11 @@ async def test_a_hello_that_is_not_utf8_ends_the_connection() -> None:
 async def test_a_connection_without_hello_is_closed_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.01)
     scripted = ScriptedServer()
+    known, _ = await connect(scripted.server, HELLO)
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.01)
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     open_link(scripted.server, on_close=ended.set_result)
-    known, _ = await connect(scripted.server, HELLO)
     async with asyncio.timeout(5):
         await ended
     assert len(scripted.server.connections) == 1
