@@ -38,7 +38,7 @@ class _Lease:
     @property
     def is_used(self) -> bool:
         """Whether some cursor may still have a next page."""
-        return self.num_begun > min(len(self.ended), WALKS_COUNTED_MAX - 1)
+        return self.num_begun >= WALKS_COUNTED_MAX or self.num_begun > len(self.ended)
 
 
 class Leases:

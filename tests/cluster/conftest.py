@@ -115,6 +115,27 @@ def error_of(reply: Reply) -> Any:
     return error
 
 
+def answers_by_shards(
+    services: Services,
+    name: str,
+    configuration: dict[str, Any],
+    items: list[dict[str, Any]],
+    searches: list[dict[str, Any]],
+) -> list[list[list[dict[str, Any]]]]:
+    """Return the items that each search finds, on 1, 2, 3 and 5 shards."""
+    answers = []
+    for count in (1, 2, 3, 5):
+        index = Index(services(count).client(), name)
+        try:
+            assert index.configure(configuration).status == 200
+            assert index.put(items).status < 300
+            answers.append([index.search(**search)["data"]["items"] for search in searches])
+        finally:
+            index.client.delete(index.path)
+            index.client.close()
+    return answers
+
+
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Start clusters by number of shards; stop them all at the end."""

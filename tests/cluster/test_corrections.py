@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.conftest import Index, Services
+from tests.cluster.conftest import Index, Services, answers_by_shards
 
 ITEMS = [
     {"id": 1, "name": "guitar"},
@@ -98,20 +98,15 @@ def test_forms_count_in_fields_that_have_the_language_and_allow_typos(index: Ind
 
 
 def test_answers_do_not_depend_on_the_number_of_shards(services: Services) -> None:
-    answers: list[Any] = []
-    for count in (1, 2, 3, 5):
-        index = Index(services(count).client(), "corrections")
-        try:
-            assert index.configure(ENGLISH).status == 200
-            items = [{"id": i, "name": ITEMS[i % 8]["name"]} for i in range(40)]
-            assert index.put(items).status < 300
-            found = [
-                index.search(query=query, match="any", show=["score_details"], per_page=40, **WHOLE)
-                for query in ("guitr", "xhotographer lamp", "prinnting")
-            ]
-            answers.append([one["data"]["items"] for one in found])
-        finally:
-            index.client.delete(index.path)
-            index.client.close()
+    answers = answers_by_shards(
+        services,
+        "corrections",
+        ENGLISH,
+        [{"id": i, "name": ITEMS[i % 8]["name"]} for i in range(40)],
+        [
+            {"query": query, "match": "any", "show": ["score_details"], "per_page": 40, **WHOLE}
+            for query in ("guitr", "xhotographer lamp", "prinnting")
+        ],
+    )
     assert all(answers[0])
     assert answers[0] == answers[1] == answers[2] == answers[3]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
+from tests.cluster.conftest import Index, Services, answers_by_shards
 
 ENGLISH = {"language": "english", "searchable_fields": ["name"]}
 NAMES = ["red case", "blue cases", "case lamp", "tidy cases", "green lamp"]
@@ -63,19 +63,15 @@ def test_the_typed_form_comes_first_and_all_forms_are_found_and_marked(index: In
 
 
 def test_answers_do_not_depend_on_the_number_of_shards(services: Services) -> None:
-    answers: list[Any] = []
-    for count in (1, 2, 3, 5):
-        index = Index(services(count).client(), "forms")
-        try:
-            assert index.configure(ENGLISH).status == 200
-            assert index.put(ITEMS).status < 300
-            found = [
-                index.search(query=query, match="any", show=["score_details"], per_page=40)
-                for query in ("case", "cases", "lamp case!", "a lamp case", "lamps cas")
-            ]
-            answers.append([one["data"]["items"] for one in found])
-        finally:
-            index.client.delete(index.path)
-            index.client.close()
+    answers = answers_by_shards(
+        services,
+        "forms",
+        ENGLISH,
+        ITEMS,
+        [
+            {"query": query, "match": "any", "show": ["score_details"], "per_page": 40}
+            for query in ("case", "cases", "lamp case!", "a lamp case", "lamps cas")
+        ],
+    )
     assert all(answers[0])
     assert answers[0] == answers[1] == answers[2] == answers[3]

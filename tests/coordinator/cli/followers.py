@@ -42,16 +42,23 @@ def follow_command(service: Service, url: str, table: str, *arguments: str) -> l
     ]
 
 
-def follow_once(service: Service, url: str, table: str, *arguments: str) -> str:
-    """Follow to the end of the log; return what was said."""
-    done = subprocess.run(
+def run_follow(
+    service: Service, url: str, table: str, *arguments: str, seconds: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Follow to the end of the log, within this many seconds."""
+    return subprocess.run(
         follow_command(service, url, table, "--once", *arguments),
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
+
+
+def follow_once(service: Service, url: str, table: str, *arguments: str) -> str:
+    """Follow to the end of the log; return what was said."""
+    done = run_follow(service, url, table, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stderr
 

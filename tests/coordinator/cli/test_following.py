@@ -20,6 +20,7 @@ from tests.coordinator.cli.followers import (
     follow_once,
     following,
     items_of,
+    run_follow,
     until,
 )
 from tests.service import ROOT, Service
@@ -375,15 +376,8 @@ def test_what_cannot_be_followed_is_told_and_leaves_no_index(
 ) -> None:
     execute(url, "DROP TABLE IF EXISTS bad", *statements)
     before = client.request("GET", "/_indexes")["indexes"]
-    done = subprocess.run(
-        follow_command(
-            service, url, "bad", "--once", "--index", f"bad-{abs(hash(message))}", *arguments
-        ),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+    done = run_follow(
+        service, url, "bad", "--index", f"bad-{abs(hash(message))}", *arguments, seconds=60
     )
     assert done.returncode in (1, 2)
     assert message in done.stderr

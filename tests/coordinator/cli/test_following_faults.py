@@ -13,14 +13,14 @@ from coordinator.clients.http_client import Client
 from tests.coordinator.cli.followers import (
     ask,
     execute,
-    follow_command,
     follow_once,
     following,
     items_of,
+    run_follow,
     until,
 )
 from tests.coordinator.cli.postgres import PostgresServer, running_postgres
-from tests.service import ROOT, Service, run_command
+from tests.service import Service, run_command
 
 _STATE = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'facetd_{}'"
 
@@ -78,14 +78,7 @@ def test_the_slot_of_another_database_is_left_alone(service: Service, url: str) 
 
 def _refusal(service: Service, url: str, table: str, *arguments: str) -> str:
     """Follow in vain; return what was said."""
-    done = subprocess.run(
-        follow_command(service, url, table, "--once", *arguments),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_follow(service, url, table, *arguments, seconds=60)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
