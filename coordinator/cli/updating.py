@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coordinator.cli.sources.json_values import read_values
-from coordinator.cli.sources.source import Source, SourceError
+from coordinator.cli.sources.formats import parsed_items
+from coordinator.cli.sources.json_lines import encoded
+from coordinator.cli.sources.source import Source
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 BATCH_ITEMS: Final = 1_000
-BATCH_CHARS: Final = 2 * 1024 * 1024
+BATCH_BYTES: Final = 2 * 1024 * 1024
 """Of a request, unless its only item is longer."""
 ERRORS_KEPT: Final = 20
 
@@ -28,8 +28,7 @@ def update_items(client: Client, index: str, source: Source) -> dict[str, Any]:
         ClientError: a request was refused; it says how many items had been updated before.
     """
     total: dict[str, Any] = {"created": 0, "updated": 0, "rejected": 0, "errors": []}
-    for batch in _batches(source):
-        body = f"[{','.join(batch)}]".encode()
+    for body in _batches(source):
         try:
             result = client.request("PATCH", f"{index_path(index)}/items", body)
         except ClientError as error:
@@ -43,23 +42,16 @@ def update_items(client: Client, index: str, source: Source) -> dict[str, Any]:
     return total
 
 
-def _batches(source: Source) -> Iterator[list[str]]:
-    """Divide the items, each as JSON, into requests."""
-    batch: list[str] = []
-    num_chars = 0
-    for item in _items(source):
-        text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
-        if batch and (len(batch) == BATCH_ITEMS or num_chars + len(text) > BATCH_CHARS):
-            yield batch
-            batch, num_chars = [], 0
+def _batches(source: Source) -> Iterator[bytes]:
+    """Yield the items as the bodies of requests."""
+    batch: list[bytes] = []
+    num_bytes = 0
+    for _, item in parsed_items(source.pieces(), source.name):
+        text = encoded(item)
+        if batch and (len(batch) == BATCH_ITEMS or num_bytes + len(text) > BATCH_BYTES):
+            yield b"[%b]" % b",".join(batch)
+            batch, num_bytes = [], 0
         batch.append(text)
-        num_chars += len(text)
+        num_bytes += len(text)
     if batch:
-        yield batch
-
-
-def _items(source: Source) -> Iterator[Any]:
-    try:
-        yield from read_values(source.pieces())
-    except ValueError as error:
-        raise SourceError(f"{source.name} is not JSON {error}") from error
+        yield b"[%b]" % b",".join(batch)

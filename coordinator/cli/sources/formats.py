@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -15,6 +17,7 @@ from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
+from coordinator.cli.sources.json_lines import encoded
 from coordinator.cli.sources.json_objects import (
     are_spread,
     edit_objects,
@@ -42,6 +45,7 @@ _BY_SUFFIX: Final = {
     ".db": "sqlite",
 }
 
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _ANY_TEXT: Final = ("", ".txt")
 """Suffixes of which a table of one column may be; after others it is more likely another format."""
 
@@ -231,12 +235,12 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
 
     The field may be one of an object: MongoDB exports {"_id": {"$oid": "…"}}.
     """
-    for place, item in _parsed(pieces, name):
+    for place, item in parsed_items(pieces, name):
         value = value_at(item, id_field)
         if value is None or isinstance(value, (bool, float, list, dict)):
             raise SourceError(f"{place}: {id_field!r} must hold an integer or a text to be the id")
         with_id = {"id": value, **{k: v for k, v in item.items() if k != "id"}}
-        yield orjson.dumps(with_id) + b"\n"
+        yield encoded(with_id) + b"\n"
 
 
 def _with_wanted_places(source: Source, options: ReadOptions) -> Source:
@@ -262,8 +266,8 @@ def with_places(source: Source, fields: tuple[str, str]) -> Source:
             )
 
     def pieces_with_places() -> Iterator[bytes]:
-        for place, item in _parsed(pieces(), name):
-            yield orjson.dumps(places.with_place(item, fields, place)) + b"\n"
+        for place, item in parsed_items(pieces(), name):
+            yield encoded(places.with_place(item, fields, place)) + b"\n"
 
     return replace(source, pieces=pieces_with_places)
 
@@ -277,15 +281,25 @@ def with_seen_places(source: Source, fields: tuple[str, str]) -> Source:
     )
 
 
-def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the place and value of each item of an array, or of JSON with one item per line."""
+def parsed_items(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and value of each item of an array, or of JSON with one item per line.
+
+    Args:
+        pieces: of the text.
+        name: of the source, for places and errors.
+
+    Raises:
+        SourceError: it is not JSON.
+    """
     rest = bytearray()  # which grows in place: an array may be as long as the file
     number = 0
     is_array: bool | None = None
     for piece in pieces:
         rest += piece
-        if is_array is None and rest.strip():
+        if is_array is None:
             rest = rest.removeprefix(codecs.BOM_UTF8)
+            if not rest.strip() or codecs.BOM_UTF8.startswith(rest):
+                continue
             is_array = rest.lstrip().startswith(b"[")
         if is_array:
             continue  # an array is a single value: wait until it is complete
@@ -293,20 +307,27 @@ def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
         for line in lines:
             number += 1
             if line.strip():
-                yield from _parsed_line(line, f"{name}, line {number}")
+                yield _parsed_line(line, f"{name}, line {number}")
     if is_array:
         try:
-            items = orjson.loads(rest)
-        except orjson.JSONDecodeError as error:
+            items = _exact(rest)
+        except ValueError as error:
             raise SourceError(f"{name} is not JSON: {error}") from error
         for position, item in enumerate(items):
             yield f"{name}, item {position}", item
     elif rest.strip():
-        yield from _parsed_line(rest, f"{name}, line {number + 1}")
+        yield _parsed_line(rest, f"{name}, line {number + 1}")
 
 
-def _parsed_line(line: bytearray, place: str) -> Iterator[tuple[str, Any]]:
+def _parsed_line(line: bytearray, place: str) -> tuple[str, Any]:
     try:
-        yield place, orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        return place, _exact(line)
+    except ValueError as error:
         raise SourceError(f"{place}: {error}") from error
+
+
+def _exact(text: bytearray) -> Any:
+    """Decode JSON; integers stay exact, so that the service can refuse those it cannot store."""
+    value = orjson.loads(text)
+    # orjson rounds integers beyond 64 bits, which have at least 19 digits.
+    return json.loads(text) if _LONG_NUMBER.search(text) else value

@@ -15,7 +15,7 @@ def pieces_of(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Yield items, one per line, in pieces of about `PIECE_BYTES`."""
     piece = bytearray()
     for item in items:
-        piece += _encoded(item)
+        piece += encoded(item)
         piece += b"\n"
         if len(piece) >= PIECE_BYTES:
             yield bytes(piece)
@@ -24,7 +24,7 @@ def pieces_of(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         yield bytes(piece)
 
 
-def _encoded(item: Mapping[str, Any]) -> bytes:
+def encoded(item: Mapping[str, Any]) -> bytes:
     """Return an item as JSON; the service refuses what must not be in it, and names its place."""
     try:
         return orjson.dumps(item)

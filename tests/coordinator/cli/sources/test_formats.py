@@ -158,3 +158,52 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         formats.read(str(tmp_path), ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
         formats.read(str(tmp_path / "none.csv"), ReadOptions())
+
+
+LONG = [{"id": 1, "n": 2**70}, {"id": 2, "n": -(10**18), "t": "ä"}]
+
+
+class TestParsedItems:
+    @pytest.mark.parametrize("step", [1, 7, 1_000])
+    @pytest.mark.parametrize("mark", ["", "\ufeff"])
+    @pytest.mark.parametrize("is_array", [False, True])
+    def test_pieces_cut_anywhere_give_exact_values(
+        self, step: int, mark: str, is_array: bool
+    ) -> None:
+        texts = [json.dumps(item, ensure_ascii=False) for item in LONG]
+        text = f"\n[{', '.join(texts)}]\n" if is_array else "\n\n".join(texts)
+        data = (mark + text).encode()
+        pieces = [data[at : at + step] for at in range(0, len(data), step)]
+        found = list(formats.parsed_items(iter(pieces), "a.json"))
+        assert [item for _, item in found] == LONG
+        places = ("item 0", "item 1") if is_array else ("line 1", "line 3")
+        assert [place for place, _ in found] == [f"a.json, {place}" for place in places]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('[{"id": 1}, {"id": 2} {"id": 3}]', "a.json is not JSON: "),
+            ('[{"id": 1}', "a.json is not JSON: "),
+            ("[1,]", "a.json is not JSON: "),
+            ('[{"id": 1, "n": 1e400}]', "a.json is not JSON: "),
+            ('{"id": 1}\n{"id": 2', "a.json, line 2: "),
+            ('{"id": 1}\n{"id": NaN}', "a.json, line 2: "),
+            ("id,name\n1,a\n", "a.json, line 1: "),
+            ('{"id": ' + "1" * 5_000 + "}", "a.json, line 1: "),
+        ],
+    )
+    def test_what_is_not_json_is_an_error_with_its_place(self, text: str, message: str) -> None:
+        with pytest.raises(SourceError) as caught:
+            list(formats.parsed_items(iter([text.encode()]), "a.json"))
+        assert str(caught.value).startswith(message)
+
+
+def test_integers_stay_exact_when_ids_are_made(tmp_path: Path) -> None:
+    for content in (
+        '{"k": 1, "n": 123456789012345678901}',
+        '[{"k": 1, "n": 18446744073709551616}]',
+    ):
+        source = read(tmp_path, content, "a.json", id_field="k")
+        (item,) = items_of(source)
+        assert item["n"] in (123456789012345678901, 18446744073709551616)
+        assert isinstance(item["n"], int)
