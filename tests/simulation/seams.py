@@ -20,7 +20,7 @@ from typing import Any
 
 import lmdb
 
-from common.process import faults
+from common.process import faults, priority
 from common.process.threads import ThreadPool
 from coordinator.read import cursor
 from shard.caches import background_tasks as options
@@ -133,6 +133,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(time.monotonic)] = monotonic
     # Drawn once by each process; responses, and with them the trace, contain its seals.
     stand_ins[id(cursor._key)] = lambda: bytes(32)
+    # What it sets would hold for this process, and tests that come later.
+    stand_ins[id(priority.keep_up)] = lambda: None
     # Tasks that another world has scheduled are not this one's.
     stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 

@@ -21,6 +21,7 @@ import pytest
 from common.deadline import Deadline
 from common.errors import Conflict, Unavailable
 from common.placement import shard_of_id
+from common.process import priority
 from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
 from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
@@ -248,6 +249,7 @@ def test_every_answer_of_several_hosts_is_admissible(seed: int) -> None:
     outcome = simulate_hosts(seed)
 
     assert outcome.num_reads > 0
+    assert not priority._is_replica, "the process of this test is no host"
 
 
 @pytest.mark.long
