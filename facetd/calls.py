@@ -91,7 +91,8 @@ def address_of(url: str) -> Address:
         raise ValueError("the URL must be without user and password; facetd takes an API key")
     try:
         port = parts.port
-    except ValueError:  # not a number, or out of range
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port that is not a number, or out of range; a host that is no name
         port = -1
     if (
         port == -1

@@ -62,7 +62,7 @@ def _ask(ctx: click.Context, path: str) -> dict[str, Any]:
     flags = {name: given.get(name) for name in _FLAGS}
     service = ServiceOptions(given.get("url"), given.get("key"), given.get("config_file"), flags)
     try:
-        client = service.client(starting_seconds=0.0, timeout=ANSWER_SECONDS)
+        client = service.client(starting_seconds=0.0, read_seconds=ANSWER_SECONDS)
         answer = client.request("GET", path)
     except (CommandError, ServiceError, OSError):
         return {}

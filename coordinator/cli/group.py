@@ -185,6 +185,9 @@ class CommandGroup(click.Group):
                 raise
             echo(f"facetd: {error}", err=True)
             ctx.exit(1)
+        except UnicodeEncodeError as error:  # an argument that was to be sent
+            echo(f"facetd: {error.object[:100]!r} is not UTF-8", err=True)
+            ctx.exit(1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 import click
@@ -115,6 +116,8 @@ def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) ->
         output.write(json.dumps(opensearch.mapping(document), ensure_ascii=False).encode() + b"\n")
         return
     pieces = client.stream(f"{index_path(index)}/items")
+    first = next(pieces, b"")  # before FILE is opened, which empties it
+    pieces = chain([first], pieces)
     pieces = opensearch.bulk(pieces) if style == "opensearch" else pieces
     for piece in printable_pieces(pieces) if output.isatty() else pieces:
         output.write(piece)

@@ -25,8 +25,9 @@ from coordinator.settings import Settings
 
 STARTING_SECONDS: Final = 60.0
 """How long commands wait for a service that is starting."""
-TIMEOUT_SECONDS: Final = 3_600.0
-"""How long they wait for a byte: a load is acknowledged once all of it is stored."""
+PATIENCE_SECONDS: Final = 30.0
+"""How much longer than the service's own deadlines they wait for a byte: its answer says more than
+that there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +67,21 @@ class ServiceOptions:
         return os.environ.get("FACETD_URL") or None
 
     def client(
-        self, *, starting_seconds: float = STARTING_SECONDS, timeout: float = TIMEOUT_SECONDS
+        self, *, starting_seconds: float = STARTING_SECONDS, read_seconds: float | None = None
     ) -> Client:
         """Return a client of the service.
 
         Args:
             starting_seconds: how long a request waits for a service that is starting.
-            timeout: how long it waits for a byte of a response.
+            read_seconds: how long a read waits for a byte; None: as long as the service may take.
         """
         settings = self.settings()
+        longest_read = settings.limits.request_timeout_ms_max / 1000 + PATIENCE_SECONDS
         return Client(
             find_url(self.named_url, settings.data_dir, settings.host, settings.port),
             self.key or os.environ.get("FACETD_KEY") or None,
-            timeout=timeout,
+            read_seconds=longest_read if read_seconds is None else read_seconds,
+            change_seconds=settings.configure_timeout_ms / 1000 + PATIENCE_SECONDS,
             starting_seconds=starting_seconds,
             notice=partial(echo, err=True),
         )

@@ -17,6 +17,12 @@ from common.data_directory import read_coordinator_endpoint
 from common.errors import CommandError
 from facetd.calls import Call
 
+READ_SECONDS: Final = 90.0
+"""How long to wait for a byte of an answer to a read: a service answers each within a minute."""
+CHANGE_SECONDS: Final = 3_660.0
+"""The same for a change: that of a whole index may take an hour, and says so itself if it takes
+longer."""
+
 
 class ClientError(CommandError):
     """The service refused, failed, or cannot be reached; the message is for the user.
@@ -48,7 +54,8 @@ class Client:
         url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one
             (`https://example.org/search`).
         key: API key, if the service requires one.
-        timeout: seconds without receiving a byte after which a request fails.
+        read_seconds: without receiving a byte, after which a read (GET) fails.
+        change_seconds: the same for any other request.
         starting_seconds: how long a request waits for a service that is starting.
         notice: tells the user that it waits, and for what.
     """
@@ -58,7 +65,8 @@ class Client:
         url: str,
         key: str | None = None,
         *,
-        timeout: float = 3_600.0,
+        read_seconds: float = READ_SECONDS,
+        change_seconds: float = CHANGE_SECONDS,
         starting_seconds: float = 0.0,
         notice: Callable[[str], object] = lambda text: None,
     ) -> None:
@@ -67,9 +75,11 @@ class Client:
         tries = max(1, round(starting_seconds))  # one a second, as the service asks for
         retries = facetd.Retries(tries=1, tries_while_starting=tries)
         try:
-            self._client = facetd.Client(url, key, timeout=timeout, retries=retries)
+            self._client = facetd.Client(url, key, retries=retries)
         except ValueError as error:
             raise ClientError(str(error)) from None
+        self._read_seconds = read_seconds
+        self._change_seconds = change_seconds
         self.url = self._client.address.url
 
     def request(
@@ -108,10 +118,12 @@ class Client:
         }
         # A new connection each time: an idle one may have been closed since the last request.
         call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
+        client = self._client.with_timeout(self._seconds_for(method))
         try:
-            return self._decode(self._client.deliver(call, self._mention_start))
+            content = client.deliver(call, self._mention_start)
         except facetd.FacetdError as error:
-            raise self._told(error) from error
+            raise self._told(error, method) from error
+        return self._decode(content)
 
     def _mention_start(self) -> None:
         if not self._is_told:
@@ -124,7 +136,8 @@ class Client:
         Raises:
             ClientError: an error response, a truncated body, or one that is not facetd's.
         """
-        pieces = self._client.stream(Call("GET", path, object), self._mention_start)
+        client = self._client.with_timeout(self._read_seconds)
+        pieces = client.stream(Call("GET", path, object), self._mention_start)
         has_begun = False
         try:
             for piece in pieces:
@@ -134,18 +147,27 @@ class Client:
                 yield piece
         except facetd.ConnectionFailed as error:
             if not has_begun:
-                raise self._told(error) from error
+                raise self._told(error, "GET") from error
             raise ClientError(
                 f"{self.url} broke off ({reason_of(error.__cause__)}); the output is incomplete"
             ) from error
         except facetd.FacetdError as error:
-            raise self._told(error) from error
+            raise self._told(error, "GET") from error
 
-    def _told(self, error: facetd.FacetdError) -> ClientError:
+    def _seconds_for(self, method: str) -> float:
+        """Return how long a request waits for a byte of its answer."""
+        return self._read_seconds if method == "GET" else self._change_seconds
+
+    def _told(self, error: facetd.FacetdError, method: str) -> ClientError:
         """Return the error of a call in words for the command line."""
         if isinstance(error, facetd.ApiError):
             return error_of(error.status, {"error": error.details or None})
         cause = error.__cause__
+        if isinstance(cause, TimeoutError) and getattr(error, "was_sent", False):
+            outcome = "" if method == "GET" else "; the change may still take place"
+            return ClientError(
+                f"no answer from {self.url} within {self._seconds_for(method):g} s{outcome}"
+            )
         if fault := connection_fault(cause):
             return ClientError(f"no answer from {self.url}: {fault}")
         return ClientError(

@@ -194,7 +194,7 @@ def converting(settings: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise SourceError(
             f"{settings}: not in the form that the engine gives ({type(error).__name__}: {error})"
         ) from error

@@ -240,6 +240,13 @@ def _mysql(url: str) -> Rows:
                 connection.close()
         except pymysql.MySQLError as error:
             raise SourceError(f"{without_password(url)}: {error.args[-1]}") from error
+        except RuntimeError as error:
+            if "cryptography" not in str(error):
+                raise
+            raise SourceError(
+                f"{without_password(url)} takes passwords encrypted (caching_sha2_password), which "
+                "needs a library that is not installed: pip install 'facetd[mysql]'"
+            ) from error
 
     return fetch
 

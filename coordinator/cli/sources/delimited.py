@@ -17,8 +17,8 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice, pairwise
 from typing import Any, Final
 
 from coordinator.cli.sources.cells import (
@@ -89,6 +89,7 @@ class _Table:
         """Of columns that the user reads as numbers, by name."""
         self._bad: set[int] = set()
         """Numbers of the skipped rows, from 0."""
+        self._num_rows = 0
         self._lines = array("q")
         """Line of each row that becomes an item."""
 
@@ -143,6 +144,7 @@ class _Table:
                 self._bad.add(number)
                 source.note_bad(f"line {line}", message)
         self._lines = array("q", lines)
+        self._num_rows = len(lines) + len(self._bad)
 
     def _cells_of(self, row: list[str]) -> list[str]:
         """Return a row without the empty cells after those that have a name, and without nulls."""
@@ -249,9 +251,32 @@ class _Table:
         return pieces_of(self._items())
 
     def _items(self) -> Iterator[dict[str, object]]:
+        """Yield the items of the rows that were checked, even if the file has grown since.
+
+        Raises:
+            SourceError: the file has changed since.
+        """
         rows = self._rows()
         if self._has_header:
-            next(rows)
+            next(rows, None)
+        num_read = 0
+        try:
+            for item in self._converted(islice(rows, self._num_rows)):
+                num_read += 1
+                if item is not None:
+                    yield item
+        except (IndexError, KeyError, ValueError) as error:  # for which all cells were checked
+            raise self._changed() from error
+        if num_read < self._num_rows:
+            raise self._changed()
+
+    def _changed(self) -> SourceError:
+        return SourceError(f"{self._opened.name} has changed while it was read; load it again")
+
+    def _converted(
+        self, rows: Iterable[tuple[int, list[str]]]
+    ) -> Iterator[dict[str, object] | None]:
+        """Yield the item of each row; None for a skipped one."""
         makers = []
         converters = converters_of(self._options.decimal)
         for i, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
@@ -264,6 +289,7 @@ class _Table:
             makers.append((i, names, convert, separator))
         for number, (_, cells) in enumerate(rows):
             if number in self._bad:
+                yield None
                 continue
             row = self._named_cells(self._cells_of(cells))
             item: dict[str, object] = {}

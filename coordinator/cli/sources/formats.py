@@ -236,7 +236,7 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
     The field may be one of an object: MongoDB exports {"_id": {"$oid": "…"}}.
     """
     for place, item in parsed_items(pieces, name):
-        value = value_at(item, id_field)
+        value = value_at(item, id_field) if isinstance(item, dict) else None
         if value is None or isinstance(value, (bool, float, list, dict)):
             raise SourceError(f"{place}: {id_field!r} must hold an integer or a text to be the id")
         with_id = {"id": value, **{k: v for k, v in item.items() if k != "id"}}

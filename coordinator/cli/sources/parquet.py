@@ -23,10 +23,11 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
     """Open a Parquet file.
 
     Raises:
-        SourceError: the library is not installed, or this is not a Parquet file.
+        SourceError: the library is not installed, or this is not a Parquet file. Its pieces raise
+            it for damaged data, and for a value that Python lacks, such as a date after 9999.
     """
     with importing_extra("parquet", "Parquet"):
-        from pyarrow import ArrowInvalid
+        from pyarrow import ArrowException, ArrowInvalid, types
         from pyarrow.parquet import ParquetFile
     path = opened.plain_path()
     try:
@@ -36,12 +37,23 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
     schema = file.schema_arrow
     names = list(schema.names)
     id_column = id_name(names, options.id_field, opened.name)
+    maps = [field.name for field in schema if types.is_map(field.type)]
+    read_schema = _in_microseconds(schema)
 
     def rows(
         opened: OpenedSource = opened,
     ) -> Iterator[dict[str, Any]]:  # its file lives as it does
-        for batch in file.iter_batches(ROWS_AT_ONCE):
-            yield from batch.to_pylist()
+        num_read = 0
+        try:
+            for batch in file.iter_batches(ROWS_AT_ONCE):
+                for row in batch.cast(read_schema, safe=False).to_pylist():
+                    pairs = {name: row[name] for name in maps if row[name] is not None}
+                    yield {**row, **{name: dict(found) for name, found in pairs.items()}}
+                num_read += batch.num_rows
+        except (ArrowException, OSError, OverflowError, ValueError) as error:
+            raise SourceError(
+                f"{opened.name}: a value after row {num_read} cannot be read: {error}"
+            ) from error
 
     first = next(rows(), {})
     columns = [
@@ -60,3 +72,24 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
         num_items=file.metadata.num_rows,
         place_of=lambda number: f"row {number}",
     )
+
+
+def _in_microseconds(schema: Any) -> Any:
+    """Return a schema whose moments and durations are in units that Python has."""
+    import pyarrow as arrow
+
+    def converted(kind: Any) -> Any:
+        types = arrow.types
+        if types.is_timestamp(kind) and kind.unit == "ns":
+            return arrow.timestamp("us", kind.tz)
+        if types.is_time64(kind):
+            return arrow.time64("us")
+        if types.is_duration(kind) and kind.unit == "ns":
+            return arrow.duration("us")
+        if types.is_list(kind):
+            return arrow.list_(converted(kind.value_type))
+        if types.is_struct(kind):
+            return arrow.struct([field.with_type(converted(field.type)) for field in kind])
+        return kind
+
+    return arrow.schema([field.with_type(converted(field.type)) for field in schema])

@@ -107,6 +107,18 @@ class TestExport:
         exported = run_command("export", "moves", "--format", "opensearch-mapping", "--url", url)
         assert json.loads(exported.stdout) == {"mappings": {"properties": {}}}
 
+    def test_a_failed_export_leaves_the_file_as_it_was(
+        self, service: Service, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "items.ndjson"
+        file.write_bytes(b"yesterday's")
+        url = f"http://127.0.0.1:{service.port}"
+        assert run_command("export", "none", "--output", str(file), "--url", url).returncode == 1
+        assert file.read_bytes() == b"yesterday's"
+        run_command("configure", "empty", "--set", "language=en", "--url", url)
+        exported = run_command("export", "empty", "--output", str(file), "--url", url)
+        assert (exported.returncode, file.read_bytes()) == (0, b"")
+
     def test_an_index_that_does_not_exist_is_named(self, service: Service) -> None:
         exported = run_command("export", "none", "--url", f"http://127.0.0.1:{service.port}")
         assert exported.returncode == 1
@@ -330,3 +342,23 @@ def test_analytics_are_shown(service: Service) -> None:
     assert b"unheard of" in shown.stdout
     found = run_command("analytics", "--json", "--port", str(service.port))
     assert json.loads(found.stdout)["searches"] >= 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "films", "caf\udce9"),
+        ("status", "--url", "http://caf\udce9"),
+        ("delete", "caf\udce9", "--yes"),
+        ("load", "-", "--index", "caf\udce9"),
+        ("analytics", "caf\udce9"),
+    ],
+)
+def test_arguments_that_are_not_utf_8_are_told_in_a_line(
+    service: Service, arguments: tuple[str, ...]
+) -> None:
+    url = () if "--url" in arguments else ("--url", f"http://127.0.0.1:{service.port}")
+    failed = run_command(*arguments, *url, text=b'{"id":1}')
+    assert (failed.returncode, failed.stdout) == (1, b"")
+    assert failed.stderr.startswith(b"facetd: "), failed.stderr
+    assert len(failed.stderr.splitlines()) == 1

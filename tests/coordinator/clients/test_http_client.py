@@ -93,7 +93,9 @@ def test_https_is_spoken_and_certificates_are_checked(
     assert paths == ["/x/_health"]
 
 
-@pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b"])
+@pytest.mark.parametrize(
+    "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://a..b"]
+)
 def test_an_invalid_service_address_is_refused(url: str) -> None:
     with pytest.raises(ClientError, match="the URL must be http://HOST:PORT or https://"):
         Client(url)
@@ -132,6 +134,21 @@ def test_an_export_without_a_service_says_how_to_start_one() -> None:
         client = Client(f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(ClientError, match="is facetd running"):
             list(client.stream("/films/items"))
+
+
+def test_a_read_waits_less_long_for_an_answer_than_a_change() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        client = Client(
+            f"http://127.0.0.1:{silent.getsockname()[1]}", read_seconds=0.2, change_seconds=0.4
+        )
+        with pytest.raises(ClientError, match=r"no answer from \S+ within 0\.2 s$"):
+            client.request("GET", "/_health")
+        with pytest.raises(ClientError, match=r"within 0\.2 s$"):
+            list(client.stream("/films/items"))
+        with pytest.raises(ClientError, match=r"within 0\.4 s; the change may still take place"):
+            client.request("POST", "/films/configuration", b"{}")
 
 
 def test_a_redirect_is_reported_with_its_target() -> None:

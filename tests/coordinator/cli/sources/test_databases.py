@@ -177,3 +177,14 @@ def test_a_database_may_have_any_name(tmp_path: Path, name: str) -> None:
     for source in (str(tmp_path / name), f"sqlite://{quote(str(tmp_path / name))}"):
         assert items_of(formats.read(source, ReadOptions())) == [{"id": 1, "x": "a"}]
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_library_that_a_password_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pymysql = pytest.importorskip("pymysql")
+
+    def connect(**_: object) -> None:
+        raise RuntimeError("'cryptography' package is required for caching_sha2_password")
+
+    monkeypatch.setattr(pymysql, "connect", connect)
+    with pytest.raises(SourceError, match=r"pip install 'facetd\[mysql\]'"):
+        formats.read("mysql://me:secret@localhost/shop", ReadOptions(table="product"))

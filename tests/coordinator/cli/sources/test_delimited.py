@@ -447,3 +447,21 @@ class TestCsv:
         for cell in cells:
             column.add(cell)
         assert column.kind == kind
+
+
+@pytest.mark.parametrize("added", ["3,Hill,1990\n", "3,Hill,unknown\n", "3,Hi"])
+def test_rows_added_after_the_check_are_not_read(tmp_path: Path, added: str) -> None:
+    source = read(tmp_path, "id,name,year\n1,Sea,1978\n2,Dune,1965\n")
+    with (tmp_path / "a.csv").open("a") as file:
+        file.write(added)
+    assert [item["id"] for item in items_of(source)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "id,name,year\n1,Sea,1978\n", "id,name,year\n1,Sea\n2\n", "\n1,S,x\n2,D,y"]
+)
+def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path: Path, content: str) -> None:
+    source = read(tmp_path, "id,name,year\n1,Sea,1978\n2,Dune,1965\n")
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(SourceError, match="has changed while it was read; load it again"):
+        items_of(source)

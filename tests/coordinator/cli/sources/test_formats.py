@@ -118,6 +118,52 @@ class TestParquet:
         with pytest.raises(SourceError, match="is not a Parquet file"):
             read(tmp_path, "no", "z.parquet")
 
+    def test_moments_finer_than_a_microsecond_are_cut(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        at = arrow.timestamp("ns", "UTC")
+        columns = {
+            "id": [1],
+            "at": arrow.array([1_001], at),
+            "seen": arrow.array([[2_001]], arrow.list_(at)),
+            "inner": arrow.array([{"at": 3_001}], arrow.struct([("at", at)])),
+            "time": arrow.array([4_001], arrow.time64("ns")),
+            "took": arrow.array([5_001], arrow.duration("ns")),
+        }
+        parquet.write_table(arrow.table(columns), tmp_path / "x.parquet", version="2.6")
+        (item,) = items_of(formats.read(str(tmp_path / "x.parquet"), ReadOptions()))
+        assert item == {
+            "id": 1,
+            "at": "1970-01-01T00:00:00.000001+00:00",
+            "seen": ["1970-01-01T00:00:00.000002+00:00"],
+            "inner": {"at": "1970-01-01T00:00:00.000003+00:00"},
+            "time": "00:00:00.000004",
+            "took": 5e-6,
+        }
+
+    def test_a_map_is_an_object(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        kind = arrow.map_(arrow.string(), arrow.int64())
+        table = arrow.table({"id": [1, 2], "by": arrow.array([[("a", 1)], None], kind)})
+        parquet.write_table(table, tmp_path / "x.parquet")
+        source = formats.read(str(tmp_path / "x.parquet"), ReadOptions())
+        assert items_of(source) == [{"id": 1, "by": {"a": 1}}, {"id": 2}]
+
+    def test_a_value_that_cannot_be_read_names_the_file(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = arrow.table({"id": [1], "day": arrow.array([2**30], arrow.date32())})
+        parquet.write_table(table, tmp_path / "x.parquet")
+        with pytest.raises(SourceError, match=r"x\.parquet: a value after row 0 cannot be read"):
+            formats.read(str(tmp_path / "x.parquet"), ReadOptions())
+
+
+def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
+    source = read(tmp_path, "[[1, 2], [3, 4]]", "a.json", id_field="0")
+    with pytest.raises(SourceError, match="item 0: '0' must hold"):
+        items_of(source)
+
 
 @pytest.mark.parametrize(
     "name", ["http://[::1/a.csv", "https://[x]y/a.csv", "mysql://h:port/x", "mysql://[::1/x"]
