@@ -15,6 +15,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from coordinator.parameters.parameter import Parameter
+from coordinator.parameters.table import (
+    EXPLAIN_PARAMETERS,
+    FACET_PARAMETERS,
+    SEARCH_PARAMETERS,
+    SUGGEST_PARAMETERS,
+)
 from tests.service import ROOT, Client, Service
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -88,6 +95,33 @@ def test_the_examples_of_a_page_are_true(page: Path, client: Client) -> None:
             assert reply.status < 300, f"{label}: {reply.body!r}"
         if example.shown is not None:
             assert differences(example.shown, reply.json) == [], label
+
+
+@pytest.mark.parametrize(
+    ("page", "parameters"),
+    [
+        ("search", SEARCH_PARAMETERS),
+        ("facet", FACET_PARAMETERS),
+        ("suggest", SUGGEST_PARAMETERS),
+        ("explain", EXPLAIN_PARAMETERS),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_example_of_each_parameter_is_accepted(
+    page: str, parameters: tuple[Parameter, ...], client: Client
+) -> None:
+    places = {"hierarchies": {"place": {"levels": ["country", "language"]}}}
+    if client.get("/places").status == 404:
+        assert client.post("/films/copy", {"to": "places"}).status == 200
+        configuration = client.get("/films/configuration").json
+        assert client.post("/places/configuration", configuration | places).status == 200
+    needed = {one.name: one.example for one in parameters if one.is_required}
+    for one in parameters:
+        sent = {**needed, one.name: one.example}
+        posted = client.post(f"/places/{page}", sent)
+        assert posted.status == 200, f"{one.name}: {posted.body!r}"
+        assert not posted.json.get("meta", {}).get("warnings"), one.name
+        assert client.get(f"/places/{page}", **sent).json["data"] == posted.json["data"], one.name
 
 
 def test_enough_is_shown() -> None:

@@ -29,6 +29,7 @@ Counts:
 The API describes itself:
 
     openapi            the document; docs_page: the same for people
+    route_description  parameters and bodies in words, for that page and docs/reference.md
     schemas/           bodies and responses
     error_codes        every code, its status and meaning
     missing_page       for browsers, where there is no page

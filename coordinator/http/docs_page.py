@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from common.limits import Limits
 from coordinator.cluster.catalog import program_version
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
+from coordinator.http.route_description import (
+    DescribedInput,
+    body_members,
+    own_parameters,
+    shared_parameters,
+)
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
@@ -103,15 +109,22 @@ def _section(route: Route) -> str:
         f"<p>{_text(route.summary)} <span class=muted>{need}</span></p>"
     )
     # GET and POST of one page share their parameters: list them once.
-    if route.parameters and route.method == "GET":
-        html += _table(
-            ("Parameter", "Value", "Meaning"),
-            (
-                (", ".join((one.name, *one.aliases)), shown_type(one.schema), one.description)
-                for one in route.parameters
-            ),
-        )
+    if route.method == "GET" or not route.parameters:
+        html += _members("Parameter", own_parameters(route))
+        shared = ", ".join(f"<code>{name}</code>" for name in shared_parameters(route))
+        if shared:
+            html += f'<p>As in <a href="#get-index-search">search</a>: {shared}.</p>'
+    html += _members("Member of the body", body_members(route))
     return html + "</section>"
+
+
+def _members(head: str, members: Iterable[DescribedInput]) -> str:
+    """Return a table of parameters or members; nothing if there are none."""
+    rows = [
+        (", ".join(one.names), one.value, one.meaning, f"`{one.example}`" if one.example else "")
+        for one in members
+    ]
+    return _table((head, "Value", "Meaning", "Example"), rows) if rows else ""
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -126,20 +139,3 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def _text(text: str) -> str:
     """Return a text as HTML; what stands in backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-def shown_type(schema: dict[str, Any]) -> str:
-    """Return a schema in a few words."""
-    if "enum" in schema:
-        return " | ".join(str(one) for one in schema["enum"])
-    if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(shown_type(one) for one in schema["anyOf"]))
-    kind = schema.get("type", "any")
-    if "minimum" in schema and isinstance(kind, list):
-        kind = kind[0]  # digits in a text are the same number
-    text = " | ".join(kind) if isinstance(kind, list) else str(kind)
-    if "minimum" in schema and "maximum" in schema:
-        text += f" {schema['minimum']:,}\u2013{schema['maximum']:,}"
-    elif "minimum" in schema:
-        text += f" \u2265 {schema['minimum']}"
-    return text if "default" not in schema else f"{text}, default {schema['default']}"

@@ -158,6 +158,7 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
         "in": "query",
         "description": parameter.description,
         "required": parameter.is_required,
+        "example": parameter.example,
     }
     if parameter.is_json:
         described["content"] = {"application/json": {"schema": schema_of(parameter)}}

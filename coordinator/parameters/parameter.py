@@ -19,6 +19,8 @@ class Parameter(NamedTuple):
     schema: Schema
     """JSON Schema of the value in a body."""
     description: str
+    example: Any
+    """A value, as in a body, that a search of the demo's films accepts."""
     code: str | None = None
     """Error code for an invalid value; None: `invalid_<name>`."""
     aliases: tuple[str, ...] = ()

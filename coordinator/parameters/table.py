@@ -55,6 +55,7 @@ _RESTRICTIONS: Final = (
         '{"lt": 50}}}}; of points: {"_geo": {"radius": {"lat": 48.2, "lng": 16.4, "metres": '
         '2000}}}, {"_geo": {"box": {"top_right": …, "bottom_left": …}}}, {"_geo": {"polygon": '
         "[…]}}.",
+        {"genres": ["Drama"], "year": {"gte": 1990}},
         is_json=True,
         stage=3,
     ),
@@ -63,6 +64,7 @@ _RESTRICTIONS: Final = (
         readers.read_not_filters,
         FILTERS,
         "Values to exclude, by field; of a hierarchy, branches.",
+        {"genres": ["Horror"]},
         aliases=("exclude_filters",),
         is_json=True,
         stage=4,
@@ -74,6 +76,7 @@ _RESTRICTIONS: Final = (
         'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]), '
         "variants{size = M AND price < 50}, _count(tags) >= 2, _geoRadius(48.2, 16.4, 2000), "
         "_geoBoundingBox([49, 17], [48, 16]), _geoPolygon([48, 16], [49, 16], [49, 17]).",
+        "year >= 1990 AND NOT genres = Horror",
         stage=5,
     ),
 )
@@ -86,12 +89,14 @@ _TEXT_MODES: Final = (
         'first words rank higher) or "75%" (rounded down); "auto": as "all"; without hits the same '
         'without function words (the, of), then, up to five words, as "last", then as "any"; '
         "`meta.match` and `meta.dropped_words` tell which.",
+        "75%",
     ),
     Parameter(
         "prefix",
         readers.read_prefix,
         {"enum": ["last", "none", "all"]},
         "Which words also match as prefixes.",
+        "none",
     ),
     Parameter(
         "typo",
@@ -100,6 +105,7 @@ _TEXT_MODES: Final = (
         "Typos forgiven per word; auto: depends on its length; 1 and 2: in words of any length, "
         "but at most one in words of three or four letters, and none in shorter ones. Never in "
         "words with digits.",
+        1,
     ),
     Parameter(
         "infix",
@@ -107,6 +113,7 @@ _TEXT_MODES: Final = (
         {"enum": [True, False, "true", "false"]},
         "Whether words of three letters or more also match inside words, in all fields: 3201 in "
         "lp3201x; by default, in the fields that the configuration names.",
+        True,
     ),
     Parameter(
         "typo_lengths",
@@ -114,6 +121,7 @@ _TEXT_MODES: Final = (
         {"anyOf": [TYPO_LENGTHS_SCHEMA, TEXT]},
         "Letters from which on a word may have one typo, and two: [5, 9]; not in fields that the "
         "configuration gives lengths of their own.",
+        [5, 9],
         is_list=True,
     ),
     Parameter(
@@ -123,6 +131,7 @@ _TEXT_MODES: Final = (
         'Fields to search, with weights: ["name^3", "description"]. If no item has any of them, '
         "or `searchable_fields` of the configuration names none, that is an error; "
         "`meta.warnings` lists each that is so.",
+        ["name^3", "description"],
         is_list=True,
     ),
 )
@@ -135,6 +144,7 @@ _BOOST: Final = Parameter(
     '^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin; {"_geo": '
     '{"decay": 2000, "origin": {"lat": 48.2, "lng": 16.4}}} by the metres from a point. Without '
     "a query, every item starts with a score of 1.",
+    {"votes": {"log": 0.3}},
     is_json=True,
 )
 _RULES: Final = Parameter(
@@ -147,6 +157,7 @@ _RULES: Final = Parameter(
     '"brand = acme", "factor": 3}], "bury": ["used = true"], "filter": "in_stock = true"}]. '
     "Pinned items are hits if they pass the filters. `meta.warnings` lists fields of "
     "`when.filters` that no item has: such a rule never applies.",
+    [{"name": "classics first", "pin": [2], "hide": [13]}],
     is_json=True,
 )
 _MIN_SCORE: Final = Parameter(
@@ -154,12 +165,14 @@ _MIN_SCORE: Final = Parameter(
     readers.read_min_score,
     SCORE,
     "Items that score lower are not hits: they are neither listed nor counted.",
+    0.5,
 )
 _TIMEOUT: Final = Parameter(
     "timeout_ms",
     readers.read_timeout_ms,
     integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
     "The request's deadline in milliseconds.",
+    500,
 )
 _CONDUCT: Final = (
     Parameter(
@@ -167,6 +180,7 @@ _CONDUCT: Final = (
         readers.read_partial,
         {"enum": ["fail", "allow"]},
         "If a shard is down: fail with an error, or allow a partial response that says so.",
+        "allow",
     ),
     _TIMEOUT,
 )
@@ -175,10 +189,11 @@ _FACET_MODE: Final = Parameter(
     readers.read_facet_mode,
     {"enum": ["auto", "strict"]},
     "strict: all facets count the hits; auto: disjunctive facets ignore their own filter.",
+    "strict",
 )
 
 _QUERY_PARAMETER: Final = Parameter(
-    "query", readers.read_query, QUERY, "Full-text query; empty: all items."
+    "query", readers.read_query, QUERY, "Full-text query; empty: all items.", "godfathr"
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
@@ -191,12 +206,14 @@ SEARCH_PARAMETERS: Final = (
         readers.read_page,
         integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
+        2,
     ),
     Parameter(
         "per_page",
         readers.read_per_page,
         integer(0, _MAX.per_page_max, 10),
         "Items per page; 0 returns only the total and facets.",
+        20,
     ),
     *_RESTRICTIONS,
     Parameter(
@@ -205,6 +222,7 @@ SEARCH_PARAMETERS: Final = (
         {"anyOf": [list_of(TEXT, _MAX.facet_fields_max), TEXT]},
         "Facets to return; by default all that are configured. `meta.warnings` lists names that "
         "are none.",
+        ["genres", "country"],
         aliases=("facets_fields",),
         is_list=True,
     ),
@@ -213,6 +231,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_sort_field,
         FIELD,
         "Any field with scalar values.",
+        "year",
     ),
     Parameter(
         "order",
@@ -220,6 +239,7 @@ SEARCH_PARAMETERS: Final = (
         {"enum": ["asc", "desc"]},
         "Direction of sort_field; without sort_field and query, of the insertion order. Not with "
         "sort, whose keys have their own.",
+        "desc",
         stage=1,
     ),
     Parameter(
@@ -233,6 +253,7 @@ SEARCH_PARAMETERS: Final = (
         'best one, so that the next key decides among similar scores; "_random:42" is a '
         "shuffled order, which the number determines. Texts sort by the collation of the field, "
         'or by another: "name:asc:collation=sv".',
+        ["year:desc", "name:asc"],
         is_list=True,
         stage=2,
     ),
@@ -245,6 +266,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_fields,
         names(_MAX.projected_fields_max),
         "Return only these paths of each item; `meta.warnings` lists those that no item has.",
+        ["name", "year"],
         is_list=True,
     ),
     Parameter(
@@ -252,6 +274,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_exclude_fields,
         names(_MAX.projected_fields_max),
         "Leave out these paths of each item.",
+        ["storyline"],
         is_list=True,
     ),
     Parameter(
@@ -259,6 +282,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_highlight,
         HIGHLIGHT,
         'Mark the matching words: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
+        ["name"],
         is_list=True,
     ),
     Parameter(
@@ -267,6 +291,7 @@ SEARCH_PARAMETERS: Final = (
         SNIPPET,
         'The best-matching part of long texts, with its length in words: {"fields": '
         '["description:20"]}. It has at most 128 bytes for each.',
+        {"fields": ["storyline:20"]},
         is_list=True,
     ),
     Parameter(
@@ -280,6 +305,7 @@ SEARCH_PARAMETERS: Final = (
         'not: {"year": {}}; a field that is not is disjunctive, and lists only values with '
         'hits. {"brand": {"sort": "term", "collation": "sv"}} sorts keys by the rules of a '
         "language.",
+        {"genres": {"size": 5}, "year": {"sort": "term"}},
         is_json=True,
         stage=1,
     ),
@@ -295,6 +321,7 @@ SEARCH_PARAMETERS: Final = (
         "facet, the counts ignore the filter on their own field, so that other intervals can be "
         "selected; except for a conjunctive facet, or with `facet_mode` strict. Statistics of a "
         "facet always cover the hits only.",
+        {"year": {"interval": 10}},
         is_json=True,
         stage=2,
     ),
@@ -308,6 +335,7 @@ SEARCH_PARAMETERS: Final = (
         "interval: the count for prices from the i-th to the j-th edge is counts[j] - "
         "counts[i], so a page with a range slider needs no further request. The counts ignore "
         "the filter on the field, and cover items that have at most one number there.",
+        {"field": "year", "interval": 10},
         is_json=True,
         stage=1,
     ),
@@ -318,6 +346,7 @@ SEARCH_PARAMETERS: Final = (
         "Trees to count, of the configured hierarchies: the top level, and the children of the "
         'nodes that `filters` select ({"category": ["Home > Garden"]}) or that are opened: '
         '{"category": {"size": 10, "open": ["Home"]}}.',
+        ["place"],
         is_list=True,
         stage=6,
     ),
@@ -327,6 +356,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_cursor,
         text(_MAX.cursor_chars_max),
         'Continue after the last hit of a response, on the same state of the index; "*" starts.',
+        "*",
         stage=1,
     ),
     Parameter(
@@ -339,6 +369,7 @@ SEARCH_PARAMETERS: Final = (
         "to each item how many hits share its value (_group.size); hits: 3 adds the best of "
         'these (_group.items); facets_by: "groups" makes facets count values of the field '
         "instead of items.",
+        {"field": "director", "limit": 1},
     ),
     Parameter(
         "similar_to",
@@ -347,6 +378,7 @@ SEARCH_PARAMETERS: Final = (
         "More like this: the id of an item. The 25 words that best distinguish it from others "
         "become the query; hits have at least 30 % of them, and the item itself is left out. "
         "All other parameters apply, except match, prefix and typo.",
+        2,
         stage=1,
     ),
     Parameter(
@@ -357,12 +389,14 @@ SEARCH_PARAMETERS: Final = (
         "same filters: where a word occurs nowhere, or where it has ten times as many hits. By "
         "default it is looked up if there are no hits or a word occurs nowhere; true: always; "
         "false: never.",
+        True,
     ),
     Parameter(
         "show",
         readers.read_show,
         {"anyOf": [list_of({"enum": _SHOWN}), TEXT]},
         "Also return: score, score_details, timings, elements (of nested fields: which passed).",
+        ["score", "timings"],
         is_list=True,
     ),
     *_CONDUCT,
@@ -370,19 +404,27 @@ SEARCH_PARAMETERS: Final = (
 
 FACET_PARAMETERS: Final = (
     Parameter(
-        "name", readers.read_name, FIELD, "The facet.", code="missing_name", is_required=True
+        "name",
+        readers.read_name,
+        FIELD,
+        "The facet.",
+        "genres",
+        code="missing_name",
+        is_required=True,
     ),
     Parameter(
         "page",
         readers.read_page,
         integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
+        2,
     ),
     Parameter(
         "per_page",
         readers.read_facet_per_page,
         integer(0, _MAX.facet_per_page_max, 10),
         "Buckets per page.",
+        50,
     ),
     *_RESTRICTIONS,
     Parameter(
@@ -390,24 +432,28 @@ FACET_PARAMETERS: Final = (
         readers.read_query,
         QUERY,
         "A full-text query that the items must match.",
+        "godfathr",
     ),
     Parameter(
         "query",
         readers.read_key_pattern,
         QUERY,
         "A pattern for whole keys, ignoring case and accents; * matches any text.",
+        "*war*",
     ),
     Parameter(
         "facet_query",
         readers.read_facet_query,
         QUERY,
         "The beginning of any word of the key; typos are forgiven.",
+        "dra",
     ),
     Parameter(
         "hide_zero",
         readers.read_hide_zero,
         BOOLEAN,
         "Leave out values without hits, unless selected; pagination.total does not count them.",
+        True,
     ),
     *_TEXT_MODES,
     _BOOST,
@@ -425,12 +471,14 @@ SUGGEST_PARAMETERS: Final = (
         QUERY,
         "The text typed so far. If empty: the most frequent facet values, the texts of the most "
         "popular items and the most frequent searches, as configured.",
+        "godf",
     ),
     Parameter(
         "size",
         readers.read_suggestions_size,
         integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
         "The maximum number of suggestions.",
+        5,
     ),
     *_RESTRICTIONS,
     _TIMEOUT,
@@ -438,7 +486,7 @@ SUGGEST_PARAMETERS: Final = (
 
 
 EXPLAIN_PARAMETERS: Final = (
-    Parameter("id", readers.read_id, ID, "The item to explain.", is_required=True),
+    Parameter("id", readers.read_id, ID, "The item to explain.", 2, is_required=True),
     *SEARCH_PARAMETERS,
 )
 

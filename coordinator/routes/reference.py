@@ -11,9 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from common.limits import DEFAULT_LIMITS, Limits
-from coordinator.http.docs_page import shown_type
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS, Route
+from coordinator.http.route_description import (
+    DescribedInput,
+    body_members,
+    own_parameters,
+    shared_parameters,
+)
 from coordinator.routes import ROUTES
 
 
@@ -62,19 +67,28 @@ def _routes(routes: Iterable[Route]) -> Iterator[str]:
             f" Needs a key with `{route.action.value}`, if there are keys." if route.action else ""
         )
         yield f"### `{route.method} {route.path}`\n\n{route.summary}{need}"
-        if route.parameters and route.path not in described:
+        if not route.parameters or route.path not in described:
             described.add(route.path)
-            yield _table(
-                ("parameter", "value", "meaning"),
-                (
-                    (
-                        ", ".join(f"`{name}`" for name in (one.name, *one.aliases)),
-                        shown_type(one.schema),
-                        one.description,
-                    )
-                    for one in route.parameters
-                ),
-            )
+            yield from _members("parameter", own_parameters(route))
+            shared = ", ".join(f"`{name}`" for name in shared_parameters(route))
+            if shared:
+                yield f"As in [search](#get-indexsearch): {shared}."
+        yield from _members("member of the body", body_members(route))
+
+
+def _members(head: str, members: Iterable[DescribedInput]) -> Iterator[str]:
+    """Yield a table of parameters or members; nothing if there are none."""
+    rows = [
+        (
+            ", ".join(f"`{name}`" for name in one.names),
+            one.value,
+            one.meaning,
+            f"`{one.example}`" if one.example else "",
+        )
+        for one in members
+    ]
+    if rows:
+        yield _table((head, "value", "meaning", "example"), rows)
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -36,7 +36,11 @@ def parameters_schema(
             required.append(parameter.name)
         else:
             schema = {"anyOf": [schema, {"type": "null"}]}
-        properties[parameter.name] = {**schema, "description": parameter.description}
+        properties[parameter.name] = {
+            **schema,
+            "description": parameter.description,
+            "examples": [parameter.example],
+        }
         for alias in parameter.aliases:
             properties[alias] = {**schema, "description": f"The same as {parameter.name}."}
             # One of the two is absent or null.

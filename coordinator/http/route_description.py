@@ -1,0 +1,120 @@
+"""What the two documentation pages, `/_docs` and docs/reference.md, say of a route's input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from coordinator.http.schemas.components import SCHEMAS
+from coordinator.parameters.table import SEARCH_PARAMETERS
+
+if TYPE_CHECKING:
+    from coordinator.http.route import Route
+    from coordinator.parameters.parameter import Parameter
+
+SEARCH_PATH: Final = "/{index}/search"
+"""The page whose parameters others share; they are described there only."""
+
+
+class DescribedInput(NamedTuple):
+    """A parameter, or a member of a body, in words."""
+
+    names: tuple[str, ...]
+    """Its name, and then its aliases."""
+    value: str
+    """Type, bounds and default."""
+    meaning: str
+    example: str
+    """A value as JSON, or nothing."""
+
+
+def own_parameters(route: Route) -> Iterator[DescribedInput]:
+    """Yield the parameters that a search lacks, or means otherwise; for a search, all."""
+    for parameter in route.parameters:
+        if route.path == SEARCH_PATH or parameter not in SEARCH_PARAMETERS:
+            yield _parameter(parameter)
+    for name, schema in route.document.get("query", {}).items():
+        yield _member(name, schema)
+
+
+def shared_parameters(route: Route) -> tuple[str, ...]:
+    """Return the names of the parameters that mean the same as in a search."""
+    if route.path == SEARCH_PATH:
+        return ()
+    return tuple(one.name for one in route.parameters if one in SEARCH_PARAMETERS)
+
+
+def body_members(route: Route) -> Iterator[DescribedInput]:
+    """Yield the members of the body, if it is one object whose members are known."""
+    schema = SCHEMAS.get(route.document.get("body", ""), {})
+    required = schema.get("required", ())
+    for name, described in schema.get("properties", {}).items():
+        member = _member(name, described)
+        yield member._replace(value=f"{member.value}, required") if name in required else member
+
+
+def _parameter(parameter: Parameter) -> DescribedInput:
+    value = shown_type(parameter.schema)
+    return DescribedInput(
+        (parameter.name, *parameter.aliases),
+        f"{value}, required" if parameter.is_required else value,
+        parameter.description,
+        _json(parameter.example),
+    )
+
+
+def _member(name: str, schema: dict[str, Any]) -> DescribedInput:
+    examples = schema.get("examples", ())
+    return DescribedInput(
+        (name,),
+        shown_type(schema),
+        schema.get("description", ""),
+        _json(examples[0]) if examples else "",
+    )
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON on one line, with spaces as people write it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(key)}: {_json(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return orjson.dumps(value).decode()
+
+
+def shown_type(schema: dict[str, Any]) -> str:
+    """Return a JSON Schema in a few words.
+
+    A number or a boolean may also be sent as text, and an option as null: that is not repeated
+    with each.
+    """
+    if "$ref" in schema:
+        return shown_type(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+    if "enum" in schema:
+        return _one_of(_json(one) if not isinstance(one, str) else one for one in schema["enum"])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return _one_of(
+                shown_type(one)
+                for one in schema[several]
+                if one.get("type") != "null" and one.get("maxItems") != 0
+            )
+    kind = schema.get("type", "any")
+    if "minimum" in schema and isinstance(kind, list):
+        kind = kind[0]  # digits in a text are the same number
+    text = _one_of(kind) if isinstance(kind, list) else str(kind)
+    if "minimum" in schema and "maximum" in schema:
+        text += f" {_number(schema['minimum'])}\u2013{_number(schema['maximum'])}"
+    elif "minimum" in schema:
+        text += f" \u2265 {_number(schema['minimum'])}"
+    return text if "default" not in schema else f"{text}, default {schema['default']}"
+
+
+def _one_of(choices: Any) -> str:
+    return " | ".join(dict.fromkeys(choices))
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
