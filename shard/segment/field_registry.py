@@ -169,33 +169,36 @@ class FieldRegistry:
         self.table.path_bytes[start : start + len(encoded)] = encoded
         self.table.path_offsets[number + 1] = start + len(encoded)
         self.table.path_hashes[number] = _hash_path(encoded)
-        self._insert(number)
+        _insert(number, self.table)
         self.paths.append(path)
         self._numbers[path] = number
         return number
 
-    def _insert(self, number: int) -> None:
-        slots = self.table.slots
-        path_hash = int(self.table.path_hashes[number])
-        mask = len(slots) - 1
-        slot = (path_hash ^ (path_hash >> 32)) & mask
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = number
-
     def _reserve(self, num_fields: int, num_bytes: int) -> None:
-        """Make room in the arrays, by doubling; a larger table is rehashed."""
+        """Make room in the arrays, by doubling; a larger table is complete before readers see it."""
         path_bytes, path_offsets, path_hashes, _ = self.table
         while num_bytes > len(path_bytes):
             path_bytes = np.concatenate([path_bytes, np.zeros_like(path_bytes)])
             self.table = self.table._replace(path_bytes=path_bytes)
         if num_fields > len(path_hashes):
             capacity = 2 * len(path_hashes)
-            self.table = PathTable(
+            larger = PathTable(
                 path_bytes,
                 np.concatenate([path_offsets, np.zeros(capacity // 2, np.int64)]),
                 np.concatenate([path_hashes, np.zeros_like(path_hashes)]),
                 np.full(2 * capacity, -1, np.int32),
             )
             for number in range(len(self.paths)):
-                self._insert(number)
+                _insert(number, larger)
+            self.table = larger
+
+
+def _insert(number: int, table: PathTable) -> None:
+    """Put the number of a path, whose hash is in the table, into a free slot."""
+    slots = table.slots
+    path_hash = int(table.path_hashes[number])
+    mask = len(slots) - 1
+    slot = (path_hash ^ (path_hash >> 32)) & mask
+    while slots[slot] >= 0:
+        slot = (slot + 1) & mask
+    slots[slot] = number

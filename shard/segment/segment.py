@@ -342,6 +342,7 @@ def verify_segment(path: Path, checksum: str) -> None:
 
     Raises:
         DamagedSegment: the file is truncated, changed, of another version, another one, or missing.
+        OSError: descriptors or memory ran out, which says nothing about the file.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -349,6 +350,8 @@ def verify_segment(path: Path, checksum: str) -> None:
             if os.pread(file.fileno(), 8, 24).hex() != checksum:
                 raise DamagedSegment(f"{path.name}: not the file that the manifest names")
     except OSError as error:
+        if error.errno in _RAN_OUT:
+            raise
         raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 
 

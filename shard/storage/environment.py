@@ -90,12 +90,16 @@ _WALKED_AT_OPEN = (SubDatabase.META, SubDatabase.GROUPS, SubDatabase.TOMBSTONES)
 
 _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 """Found in a page. The transaction is aborted, and others go on."""
+_RAN_OUT = (lmdb.MemoryError, lmdb.ReadersFullError)
+"""Memory or slots of the reader table: an error that says nothing about the file."""
 
 
 def _unreadable(error: lmdb.Error) -> ServiceError:
     """Return the error for a read that LMDB refuses."""
     if isinstance(error, lmdb.PanicError):  # after a failed commit, until the process has ended
         return Unavailable("the shard is restarting after a disk error; try again")
+    if isinstance(error, _RAN_OUT):
+        return Unavailable(f"the stored items of an index cannot be read now ({error}); try again")
     return InternalError(f"the stored items of an index are damaged: {error}", code="item_corrupt")
 
 
@@ -326,7 +330,7 @@ class Environment:
 
         Raises:
             InternalError: LMDB found the file damaged.
-            Unavailable: a commit has failed, and the process is about to end.
+            Unavailable: a commit has failed, and the process is about to end; or memory ran out.
         """
         try:
             with self._gate.reading(), self._env.begin() as txn:
@@ -360,7 +364,7 @@ class Environment:
 
         Raises:
             InternalError: LMDB found the file damaged.
-            Unavailable: a commit has failed, and the process is about to end.
+            Unavailable: a commit has failed, and the process is about to end; or memory ran out.
         """
         tree = self._databases[database]
         self._gate.enter()

@@ -198,6 +198,17 @@ static void on_fault(int number, siginfo_t *info, void *context)
     errno = error;
 }
 
+/* Ignore former mappings of these addresses. Python unmaps with the GIL released and calls `forget`
+   only then; another thread may have mapped a file there meanwhile. The slots stay taken. */
+static void supersede(const char *start, size_t size)
+{
+    for (int i = 0; i < FILES_MAX; i++) {
+        const char *other = atomic_load(&slots[i].start);
+        if (other != NULL && other < start + size && start < other + atomic_load(&slots[i].size))
+            atomic_store(&slots[i].size, 0);
+    }
+}
+
 /* --- what Python calls */
 
 PyObject *first_touch_watch(PyObject *self, PyObject *args)
@@ -240,6 +251,7 @@ PyObject *first_touch_watch(PyObject *self, PyObject *args)
             text += strlen(text) + 1;
         }
         struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_RESTART};
+        supersede(file->start, file->size);
         if ((has_handler || sigaction(SIGSEGV, &action, &former) == 0) &&
             mprotect(file->start, file->size, PROT_NONE) == 0) {
             has_handler = 1;

@@ -307,9 +307,10 @@ def shown_id_of(document: bytes) -> bytes:
 def is_item_of(document: bytes, id: bytes) -> bool:
     """Return whether an item has an id.
 
-    Most items begin with their id, so the first bytes decide; unless the id contains quotes, with
-    which it could mimic further members.
+    Most items begin with their id, so the first bytes decide. They do not where the id has a quote,
+    which could mimic further members, or a backslash, which JSON would read as an escape.
     """
-    if b'"' not in id and document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)):
+    is_plain = b'"' not in id and b"\\" not in id
+    if is_plain and document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)):
         return True
     return item_id(document) == id

@@ -163,7 +163,7 @@ class FacetRows:
         self.bits = max(_BITS_MIN, (self._num_counters - 1).bit_length())
         self.rows: NDArray[np.uint64] = np.zeros(0, np.uint64)
         codes_per_doc = sum([column.codes_per_doc for column in columns.values()])
-        if self.bits <= _BITS_MAX and codes_per_doc <= _ROW_BITS // self.bits:
+        if columns and self.bits <= _BITS_MAX and codes_per_doc <= _ROW_BITS // self.bits:
             self._make(columns)
 
     @property

@@ -198,3 +198,51 @@ ctypes.string_at(8)
     ended = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert ended.returncode == -11
     verify_segment(path, Segment.map(path).checksum)  # it was not set aside
+
+
+def test_a_mapping_takes_the_place_of_one_that_is_about_to_be_forgotten(tmp_path: Path) -> None:
+    """Python unmaps without its lock, so another thread may map a file there before `forget`."""
+    program = """
+import mmap, os, sys
+import numpy as np
+import xxhash
+from common.kernels import decorator  # loads the extension
+from common.kernels.extension import loaded
+BLOCK = 1 << 18
+
+def map_and_watch(name, number, first_checksum=None):
+    content = bytes([number]) * (2 * BLOCK)
+    with open(name, "wb") as file:
+        file.write(content)
+    with open(name, "rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    sums = [xxhash.xxh64_intdigest(content[at : at + BLOCK]) for at in (0, BLOCK)]
+    sums[0] = sums[0] if first_checksum is None else first_checksum
+    path, file = name.encode(), os.open(name, os.O_RDONLY)
+    checksums = np.array(sums, "<u8").tobytes()
+    handle = loaded().watch(
+        mapping, checksums, 0, 2 * BLOCK, BLOCK, file, path, path + b".damaged", b"damaged", 71
+    )
+    return np.frombuffer(mapping, np.uint8), handle
+
+folder = sys.argv[1]
+first, handle = map_and_watch(folder + "/first", 1)
+touched, address = int(first[0]), first.ctypes.data
+del first  # unmapped, not forgotten yet
+second, other = map_and_watch(folder + "/second", 2)
+assert second.ctypes.data == address, "the kernel chose another place"
+print(touched, int(second[0]), int(second[BLOCK]), flush=True)
+loaded().forget(handle)
+del second
+loaded().forget(other)
+third, handle = map_and_watch(folder + "/third", 3)
+assert third.ctypes.data == address, "the kernel chose another place"
+del third
+fourth, _ = map_and_watch(folder + "/fourth", 4, first_checksum=1)
+assert fourth.ctypes.data == address, "the kernel chose another place"
+print(int(fourth[0]))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("1 2 2\n", "damaged")
+    assert ended.returncode == EXIT_DAMAGED

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.segment import segment as segment_module
-from shard.segment.segment import ALIGNMENT, DamagedSegment, Segment
+from shard.segment.segment import ALIGNMENT, DamagedSegment, Segment, verify_segment
 
 
 def _segment() -> Segment:
@@ -203,3 +203,21 @@ def test_any_cut_is_noticed(
 
     with pytest.raises(DamagedSegment):
         Segment.open(path)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_a_file_that_cannot_be_opened_for_want_of_descriptors_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = tmp_path / "1.segment"
+    _segment().write(path)
+    checksum = Segment.open(path).checksum
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            verify_segment(path, checksum)
+    verify_segment(path, checksum)

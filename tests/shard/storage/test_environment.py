@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common import data_directory
-from common.errors import InternalError, StorageFull
+from common.errors import InternalError, StorageFull, Unavailable
 from shard.storage import environment as environment_module
 from shard.storage.environment import (
     MAP_BYTES_MIN,
@@ -288,6 +288,20 @@ def test_file_that_may_not_be_read_is_not_called_damaged(
     line = str(data_directory.refusal_explained(tmp_path, caught.value))
     assert os.strerror(number) in line
     assert "backup" not in line
+
+
+def test_a_read_without_a_reader_slot_is_refused_but_nothing_is_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_module, "READERS_MAX", 1)
+    environment = Environment.create(tmp_path, _MAP)
+    with environment.read():
+        with pytest.raises(Unavailable, match="READERS_FULL"), environment.read():
+            pass
+        with pytest.raises(Unavailable, match="try again"):
+            environment.get_many(SubDatabase.META, [b"0"])
+    assert environment.get_many(SubDatabase.META, [b"0"]) == [None]
+    environment.close()
 
 
 def test_environment_that_cannot_be_mapped_is_not_called_damaged(

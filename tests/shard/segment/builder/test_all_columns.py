@@ -234,6 +234,8 @@ def test_ids_are_found_unless_deleted() -> None:
         (b'{ "id" : "7" }', b"7", True),
         (b'{"id":"a\\"b","c":1}', b'a"b', True),
         (b'{"id":"x","y":"z","c":1}', b'x","y":"z', False),
+        (b'{"id":"a\\b","c":1}', b"a\\b", False),
+        (b'{"id":"a\\\\b","c":1}', b"a\\b", True),
         (b'{"a":1}', b"7", False),
     ],
 )

@@ -101,6 +101,14 @@ def test_rows_that_gain_too_little_are_not_kept() -> None:
     assert not FacetRows({1: _column(often_long, is_single=False)}).pays_off
 
 
+def test_a_segment_without_the_facets_gets_no_rows() -> None:
+    segment = Segment({}, num_docs=100)
+    assert facet_rows(segment, (3, 5)) is None
+    BACKGROUND_TASKS.run_all()
+    assert facet_rows(segment, (3, 5)) is None
+    assert len(BACKGROUND_TASKS) == 0
+
+
 def _segment(num_docs: int) -> Segment:
     arrays = {
         f"facet.{field}.codes": (1 + np.arange(num_docs) % (field + 2)).astype(np.uint8)

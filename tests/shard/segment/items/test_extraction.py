@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from common.configuration import OVERFLOW_PATH
 from common.values import Shape, ValueKind, facet_key
 from shard.segment import field_registry
-from shard.segment.field_registry import FieldRegistry
+from shard.segment.field_registry import FieldRegistry, find_field
 from shard.segment.items.extraction import Extraction, extract
 from shard.segment.items.value_parsing import canonical_keys, parse_numbers
 from tests.shard.json_items import items
@@ -227,6 +227,24 @@ def test_paths_beyond_the_limit_share_one_field(monkeypatch: pytest.MonkeyPatch)
     paths = [registry.paths[field] for field in extraction.field]
     assert paths == ["a", "b", "c", OVERFLOW_PATH, OVERFLOW_PATH]
     assert registry.number("configured") == configured
+
+
+class _WatchedRegistry(FieldRegistry):
+    """A registry that looks all of its paths up in each table that readers can see."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "table":
+            for number, path in enumerate(self.paths):
+                encoded = np.frombuffer(bytearray(path.encode()), np.uint8)
+                path_hash = self.table.path_hashes[number]
+                assert find_field(path_hash, encoded, len(encoded), self.table) == number
+
+
+def test_readers_never_see_a_table_that_lacks_a_path() -> None:
+    registry = _WatchedRegistry(f"field {number}" for number in range(300))
+    assert registry.num_fields == 300
+    assert len(registry.table.path_hashes) > 256
 
 
 def test_registry_is_full_at_65535_fields(monkeypatch: pytest.MonkeyPatch) -> None:
