@@ -1,12 +1,12 @@
 """Kernels: functions over arrays, compiled to machine code when the package is built.
 
     decorator      `@kernel`
-    types          what they take and return, as annotations; for numba: signatures
-    contracts      preconditions, verified in a checked build
-    extension      the compiled kernels: loaded, and built first where a checkout has changed
+    types          annotations of arguments and results; `signatures` translates them for numba
+    contracts      preconditions, asserted in a checked build
+    extension      loads the compiled kernels; in a changed checkout, rebuilds them first
     sources        which sources they were built from
-    jit_cache      where nothing can be built: what numba compiles in each process
-    build/         the build
+    jit_cache      numba's cache, where no extension can be built
+    build/         compiles and links the extension
 
 Leaves of many kernels:
 

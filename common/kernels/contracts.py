@@ -1,7 +1,7 @@
-"""Preconditions of kernels, verified where they are built with checks.
+"""Preconditions of kernels, asserted in a checked build; empty calls in any other.
 
-A merge of unsorted lists, or a walk along documents that go back, silently reads out of bounds or
-finds too little. In the usual build these calls are empty.
+A kernel that merges or walks lists that are not sorted would silently read out of bounds, or find
+too little.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from common.kernels.types import U32Array
 
 @kernel(inline=True, allocates=False)
 def expect_ascending(docs: U32Array) -> None:
-    """Fail unless documents are in ascending order, each once."""
+    """Assert that documents ascend strictly."""
     if IS_CHECKED:
         for i in range(1, len(docs)):
-            assert docs[i - 1] < docs[i], "the documents are not in ascending order"
+            assert docs[i - 1] < docs[i], "documents do not ascend strictly"
 
 
 @kernel(inline=True, allocates=False)
 def expect_sorted(docs: U32Array) -> None:
-    """Fail unless documents are in ascending order; some may be equal."""
+    """Assert that documents never descend."""
     if IS_CHECKED:
         for i in range(1, len(docs)):
-            assert docs[i - 1] <= docs[i], "the documents are not in order"
+            assert docs[i - 1] <= docs[i], "documents descend"

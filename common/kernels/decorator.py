@@ -1,29 +1,29 @@
 """The decorator of all kernels.
 
 A kernel is compiled ahead of serving. Its annotations are its signature (`common.kernels.types`):
-nothing is compiled on a first call, and mypy checks who calls it. It runs without the interpreter's
-lock, so that a search does not wait for a bulk load. FACETD_KERNELS says where its machine code
-comes from when its module is imported:
+nothing is compiled on a first call, and mypy checks its callers. It runs with the GIL released, so
+that a search does not wait for a bulk load. FACETD_KERNELS chooses the source of the machine code
+when the kernel's module is imported:
 
     (nothing)   the extension that was built with the package (`common.kernels.build`); numba is
                 not even imported. A checkout whose kernels changed rebuilds it first.
     checked     the same, built with checks: an index past an array's end, or a broken contract,
                 raises instead of reading out of bounds
-    numba       numba compiles, or loads from its own cache (`common.kernels.jit_cache`); also
-                where no extension can be built
+    numba       numba compiles it, or loads it from its own cache (`common.kernels.jit_cache`);
+                also the fallback where no extension can be built
 
 Arrays that always go together are one argument, a *group*: a NamedTuple, declared once with the
-types of its members and named in annotations. Machine code has the members as separate arguments,
-so a group costs nothing there.
+types of its members and named in annotations. In machine code the members are separate arguments,
+so a group costs nothing.
 
     @arguments                          @kernel
     class PostingLists(NamedTuple):     def count_blocks(lists: PostingLists, term: int) -> int:
         postings: U8Array                   return lists.skip_starts[term + 1] - …
         skip_starts: U32Array
 
-Where a kernel makes arrays itself (`allocates`), numba counts a reference to a member whenever it
-is taken out of its group. Before a loop, such a kernel takes out the members that the loop needs,
-or it leaves the loop to a kernel that makes no arrays.
+In a kernel that makes arrays (`allocates`), numba counts a reference whenever a member is read from
+its group. Such a kernel reads the members that a loop needs before the loop, or leaves the loop to
+a kernel that makes no arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from common.kernels.extension import chosen, load
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=type[tuple[Any, ...]])
 recorded: Final[dict[str, Any]] = {}
-"""For a build: numba's dispatchers, not compiled yet, by "module.function"."""
+"""For a build: numba's uncompiled dispatchers, by "module.function"."""
 
 _MODE: Final = os.environ.get("FACETD_KERNELS", "")
 
@@ -57,14 +57,14 @@ def _load() -> Mapping[str, Callable[..., Any]] | None:
 _compiled: Final = _load()
 
 needs_numba: Final = _compiled is None
-"""Whether kernels of this process come from numba; if not, what only compiling needs is absent."""
+"""Whether numba compiles the kernels of this process; if not, nothing may import numba."""
 
 
 def arguments(group: G) -> G:
     """Declare a group: a NamedTuple whose members kernels take together.
 
-    Members are of the types of `common.kernels.types`, groups among them. The declaration does
-    nothing but show readers, and the build, that machine code depends on this class.
+    Members have types of `common.kernels.types`, which may be groups. The decorator changes
+    nothing; it tells readers and the build that machine code depends on this class.
     """
     return group
 
@@ -83,14 +83,15 @@ def kernel(
     """Declare a kernel: its machine code takes the place of the function.
 
     Args:
-        function: with an annotation of each argument and of the result.
-        inline: let LLVM see the body in every caller (for leaves of one or two lines).
+        function: annotated with the types of its arguments and result.
+        inline: always inline it into its callers (for leaves of one or two lines).
         allocates: whether the function makes arrays. False compiles it without reference counts,
-            which numba otherwise updates (atomically) for every array at every call: a leaf that
-            is called per value becomes 3-10 times faster. Its kernels must not make arrays.
+            which numba otherwise updates (atomically) for every array at every call: a leaf called
+            for each value becomes 3-10 times faster. The kernels that it calls must not make arrays
+            either.
 
     Returns:
-        The compiled function; the type checker sees the one that was given.
+        The compiled function; type checkers see the original one.
     """
 
     def decorate(function: F) -> F:
@@ -109,7 +110,7 @@ def kernel(
 
 
 def _dispatcher(function: Callable[..., Any], *, is_inline: bool, allocates: bool) -> Any:
-    """Return what numba compiles a function with."""
+    """Return numba's dispatcher of a function, uncompiled."""
     jit_cache.choose()
     import numba
 
@@ -127,7 +128,7 @@ def _dispatcher(function: Callable[..., Any], *, is_inline: bool, allocates: boo
 
 
 def _compile(dispatcher: Any) -> None:
-    """Let numba compile a kernel for its signatures, and for no others."""
+    """Compile a kernel for its signatures, and refuse all others."""
     from common.kernels.signatures import signatures_of
 
     for signature in signatures_of(dispatcher.py_func):

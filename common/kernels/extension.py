@@ -1,7 +1,7 @@
-"""The extension of compiled kernels: loaded here, and built first where a checkout has changed.
+"""Loads the extension module of compiled kernels; in a changed checkout, rebuilds it first.
 
-The system's loader maps it; its pages are shared by all processes. It holds the kernels once for
-each level of processors that it was built for (x86-64-v3, …) and takes the highest that runs here.
+The system's loader maps the extension, so all processes share its pages. It holds the kernels once
+for each processor level that it was built for (x86-64-v3, …), and uses the highest that runs here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from common.kernels import sources
 from common.process.python import let_processes_find_us, python_command
 
 _VOUCHED: Final = "FACETD_KERNELS_VOUCHED"
-"""In the environment: an extension that the parent process has found current."""
+"""Environment variable: the stamp of an extension that the parent process has found current."""
 
 
 class KernelsMissing(SystemExit):
-    """There is no machine code that could run here; says why.
+    """No compiled kernels can run here; the message says why.
 
-    Modules load their kernels when they are imported. A process that needs them ends there, with
-    status 1 and this line instead of a traceback of imports.
+    Modules load their kernels when they are imported. A process that needs them exits there with
+    status 1, and prints this line instead of a traceback of imports.
     """
 
     def __init__(self, reason: str) -> None:
@@ -35,11 +35,10 @@ class KernelsMissing(SystemExit):
 
 
 def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
-    """Return the kernels of an extension by "module.function"; None if numba is to compile them.
+    """Return the kernels of an extension by "module.function"; None if numba must compile them.
 
     Raises:
-        KernelsMissing: there is no extension for these sources or this processor, and none can be
-            built.
+        KernelsMissing: no extension fits these sources and this processor, and none can be built.
     """
     if not prepare(path):
         return None
@@ -48,26 +47,26 @@ def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
 
 
 def chosen() -> Path | None:
-    """Return the extension that FACETD_KERNELS asks for, None if numba is to do without.
+    """Return the extension that FACETD_KERNELS chooses; None if it chooses numba.
 
     Raises:
-        KernelsMissing: it asks for something else.
+        KernelsMissing: the value is unknown.
     """
     mode = os.environ.get("FACETD_KERNELS", "")
     if mode == "numba":
         return None
     if mode not in ("", "checked"):
-        raise KernelsMissing(f"FACETD_KERNELS is {mode!r}, not checked or numba")
+        raise KernelsMissing(f"FACETD_KERNELS is {mode!r}: use checked or numba, or leave it unset")
     return sources.CHECKED_EXTENSION if mode == "checked" else sources.EXTENSION
 
 
 def can_build(path: Path) -> bool:
-    """Return whether an extension can probably be built here, without trying."""
+    """Return whether an extension can probably be built here, without trying to."""
     return importlib.util.find_spec("numba") is not None and os.access(path.parent, os.W_OK)
 
 
 def prepare(path: Path) -> bool:
-    """Make sure that there is an extension that runs here; False: numba has to do without.
+    """Build the extension if it is not current; return False if numba must compile instead.
 
     Raises:
         KernelsMissing: as `load`.
@@ -75,9 +74,9 @@ def prepare(path: Path) -> bool:
     if not _is_vouched(path) and not sources.is_current(path):
         if importlib.util.find_spec("numba") is None:
             raise KernelsMissing(
-                f"the compiled kernels ({path.name}) are missing or belong to other sources, and"
-                " numba, which could compile them, is not installed: install facetd again, or with"
-                " its extra, facetd[numba]"
+                f"the compiled kernels ({path.name}) are missing or were built from other sources,"
+                " and numba, which could compile them, is not installed: reinstall facetd, or"
+                " install facetd[numba]"
             )
         if not can_build(path) or not _build(path):
             print("facetd: kernels are compiled by numba, in each process", file=sys.stderr)
@@ -88,7 +87,7 @@ def prepare(path: Path) -> bool:
 
 
 def vouch(path: Path) -> None:
-    """Spare processes that this one starts the comparison of an extension with the sources."""
+    """Tell processes that this one starts that an extension is current, so they need not check."""
     os.environ[_VOUCHED] = _stamp(path)
 
 
@@ -105,20 +104,20 @@ def _stamp(path: Path) -> str:
 
 
 def build_command(path: Path) -> list[str]:
-    """Return the command that builds an extension, or does nothing if it is current."""
+    """Return the command that builds an extension unless it is current."""
     arguments = ["--checked"] if path == sources.CHECKED_EXTENSION else []
     return python_command("common.kernels.build", *arguments)
 
 
 def _build(path: Path) -> bool:
-    """Build an extension in another process; returns whether there is one now."""
+    """Build an extension in another process; return whether it is current now."""
     let_processes_find_us()
     ended = subprocess.run(build_command(path), stdin=subprocess.DEVNULL, check=False)
     return ended.returncode == 0 and sources.is_current(path)
 
 
 def loaded() -> ModuleType:
-    """Return the extension whose kernels this process uses; there must be one."""
+    """Return the extension whose kernels this process uses; only where numba does not compile."""
     path = chosen()
     assert path is not None
     return sys.modules[_name(path)]
@@ -129,7 +128,7 @@ def _name(path: Path) -> str:
 
 
 def _import(path: Path) -> ModuleType:
-    """Return the extension as a module."""
+    """Import the extension, once a process."""
     name = _name(path)
     if name in sys.modules:
         return sys.modules[name]

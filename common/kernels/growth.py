@@ -1,8 +1,7 @@
-"""Larger copies of full arrays, for kernels that find more than they have allocated for.
+"""Larger copies of full arrays, for kernels whose output outgrows what they have allocated.
 
-They copy value by value. An assignment of slices would do the same, but numba compiles its error
-message for arrays of different lengths, with numbers put into text, into every kernel that has one:
-half a second of a build each.
+They copy value by value: for each slice assignment numba also compiles the formatting of its error
+message (arrays of different lengths), which takes half a second of every build.
 """
 
 from __future__ import annotations

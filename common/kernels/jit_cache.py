@@ -1,13 +1,13 @@
 """Numba's cache of compiled code, for processes that have no extension to load.
 
-A folder per version of the kernels. numba compiles a function again when its *own* file has
+One folder for each version of the kernels. numba recompiles a function when its *own* file has
 changed, but not when a function that it calls, in another file, has: the caller would keep the old
-one inlined. So the folder is named by a digest of all files that have kernels, or groups
-of their arguments, and no code survives a change of any of them.
+one inlined. So the folder is named by a digest of all files with kernels or groups of arguments,
+and a change of any of them starts a new one.
 
-Code loaded from there is executed. So a folder is used only if it is ours and no other user can
-write to it; where there is none, one with an unpredictable name is made. numba refuses a folder
-that it cannot write to, even to read from it: a read-only one is copied.
+Code loaded from there is executed. So a folder is used only if it belongs to this user and no other
+can write to it; otherwise one with an unpredictable name is made. numba cannot even read from a
+folder that it cannot write to: a read-only one is copied.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from common.kernels import sources
 
 @cache
 def choose() -> None:
-    """Set numba's folder, unless NUMBA_CACHE_DIR does."""
+    """Set numba's cache folder, unless NUMBA_CACHE_DIR does."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     from numba.core import config
 
-    settings: Any = config  # made when it is imported: its stubs do not know them
+    settings: Any = config  # its attributes are set at run time, so stubs do not know them
     settings.CACHE_DIR = str(directory())
     os.environ["NUMBA_CACHE_DIR"] = settings.CACHE_DIR  # for processes that we start
 
@@ -45,7 +45,7 @@ def fill() -> None:
 
 
 def directory() -> Path:
-    """Return a writable folder for these kernels: below the user's cache folder, else a new one."""
+    """Return a writable folder for these kernels: in the user's cache, else a temporary one."""
     path = user_folder("kernels", sources_digest())
     if path is not None and os.access(path, os.W_OK):
         return path
@@ -59,10 +59,10 @@ def directory() -> Path:
 
 
 def user_folder(*names: str) -> Path | None:
-    """Return a folder in the user's cache folder; None if there is none of the user's alone."""
+    """Return a folder in the user's cache folder; None if others could write to it, or no home."""
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    except RuntimeError:  # a container's user, who has no home
+    except RuntimeError:  # no home, as in some containers
         return None
     path = Path(home, "facetd", *names)
     with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ def user_folder(*names: str) -> Path | None:
 
 
 def sources_digest() -> str:
-    """Return what names just these kernels."""
+    """Return a digest of all files that the machine code depends on."""
     names = (f"{path.relative_to(sources.ROOT)} {sources.digest(path)}\n" for path in files())
     return hashlib.blake2b("".join(names).encode(), digest_size=8).hexdigest()
 
@@ -82,7 +82,7 @@ def files() -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether no other user can have put code into a folder."""
+    """Return whether a folder belongs to this user, and no other can write to it."""
     try:
         status = path.lstat()
     except OSError:

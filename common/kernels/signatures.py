@@ -25,7 +25,7 @@ def signatures_of(function: Callable[..., Any]) -> list[Any]:
     """Return the signatures that a kernel is compiled for.
 
     Raises:
-        TypeError: an argument or the result has no annotation, or one that no kernel can have.
+        TypeError: an argument or the result has no annotation, or one that kernels do not support.
     """
     hints = get_type_hints(function, localns=_KNOWN, include_extras=True)
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
@@ -65,10 +65,10 @@ def group_type(group: type[tuple[Any, ...]]) -> Any:
 
 
 def interface_of(signature: Any) -> str:
-    """Return what callers see of a signature: its types, and the names of the members of groups.
+    """Return what callers see of a signature: its types, and the names of groups' members.
 
-    numba shows a group without these. But a result of the build has them, for all kernels that get
-    the group: so a kernel that only passes a group on changes with them as well.
+    numba shows a group without the names. But the compiled form of each kernel that takes the group
+    has them, even of one that only passes it on, so they must be part of its key.
     """
     return f"({', '.join(map(_shown, signature.args))}) -> {_shown(signature.return_type)}"
 

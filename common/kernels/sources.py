@@ -1,8 +1,8 @@
 """Digests of the kernels' sources, and whether the extension was built from them.
 
 The extension (`common.kernels.build`) carries a table of the files that its machine code depends
-on, with their digests. A starting process compares the table with the files: 2 ms, without
-loading the extension, numpy or numba. So edited kernels are noticed before stale code runs.
+on, with their digests. A starting process compares the table with the files, in 2 ms and without
+loading the extension, numpy or numba, so that stale code never runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXTENSION: Final = Path(__file__).with_name("_compiled.abi3.so")
 CHECKED_EXTENSION: Final = Path(__file__).with_name("_checked.abi3.so")
 
 MARK: Final = b"facetd-kernel-sources:"
-"""Precedes the table in the extension, which is JSON up to the next zero byte."""
+"""Precedes the table in the extension; the table is JSON and ends with a zero byte."""
 
 _DECLARATIONS: Final = (b"\n@kernel\n", b"\n@kernel(", b"\n@arguments\n")
 
@@ -35,23 +35,23 @@ def kernel_files() -> Iterator[Path]:
 
 
 def native_files() -> Iterator[Path]:
-    """Yield the C files next to the kernels."""
+    """Yield the C files of the extension."""
     yield from sorted((ROOT / "common" / "kernels" / "build").glob("*.c"))
 
 
 def module_name(path: Path) -> str:
-    """Return the name under which a file is imported."""
+    """Return the module name of a file."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def digest(path: Path) -> str:
-    """Return what names the content of a file."""
+    """Return the digest of a file's content, in hexadecimal."""
     return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def recorded(extension: Path) -> dict[str, str] | None:
-    """Return the table of an extension: digest by file; None if there is no extension."""
+    """Return the table of an extension: digest by file; None if it is missing or unreadable."""
     try:
         content = extension.read_bytes()
     except OSError:
@@ -66,7 +66,7 @@ def recorded(extension: Path) -> dict[str, str] | None:
 
 
 def is_current(extension: Path) -> bool:
-    """Return whether there is an extension, and it was built from just these sources."""
+    """Return whether the extension exists and was built from exactly these sources."""
     table = recorded(extension)
     if table is None:
         return False

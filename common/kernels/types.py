@@ -1,14 +1,14 @@
 """The types that kernels take and return, as annotations that mypy and the build both read.
 
-int, float, bool        64 bits, 64 bits, a truth value
-U8 … U64, I8 … I32      numbers of fewer bits, or without sign; for mypy an int
-U8Array … F64Array      arrays of one dimension, contiguous
-Rows[np.int64]          of two dimensions
-ReadOnly[U16Array]      arrays that need not be writable (and others)
+int, float, bool        int64, float64, a boolean
+U8 … U64, I8 … I32      narrower or unsigned integers; for mypy an int
+U8Array … F64Array      one-dimensional, contiguous, writable arrays
+Rows[np.int64]          two-dimensional ones
+ReadOnly[U16Array]      an array that may be read-only
 a group                 a NamedTuple of these, declared with `common.kernels.decorator.arguments`
 tuple[int, U32Array]    results
-a TypeVar               one signature for each of its constraints; several of one kernel go
-                        through theirs together
+a TypeVar               one signature for each of its constraints; several in one kernel take
+                        their n-th constraints together
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ if TYPE_CHECKING:
         """Return a value as an integer of 64 bits."""
 
     def uint8(value: Any, /) -> int:
-        """Return a value as an integer of 8 bits without sign."""
+        """Return a value as an unsigned integer of 8 bits."""
 
     def uint16(value: Any, /) -> int:
-        """Return a value as an integer of 16 bits without sign."""
+        """Return a value as an unsigned integer of 16 bits."""
 
     def uint32(value: Any, /) -> int:
-        """Return a value as an integer of 32 bits without sign."""
+        """Return a value as an unsigned integer of 32 bits."""
 
     def uint64(value: Any, /) -> int:
-        """Return a value as an integer of 64 bits without sign."""
+        """Return a value as an unsigned integer of 64 bits."""
 
 else:
     from numpy import int8, int16, int32, int64, uint8, uint16, uint32, uint64

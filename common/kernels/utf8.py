@@ -1,7 +1,7 @@
 """UTF-8, one code point at a time: leaves of the kernels that read or write text.
 
-Text is valid wherever these are called: bodies are checked on arrival (`common.json.scan`), queries
-come from Python strings.
+They expect valid UTF-8: bodies are checked on arrival (`common.json.scan`), and queries come from
+Python strings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from common.kernels.types import U8Array, int64
 
 @kernel(inline=True, allocates=False)
 def decode_wide(text: U8Array, start: int) -> tuple[int, int]:
-    """Return the code point that begins at `start` (valid UTF-8, not ASCII) and its bytes."""
+    """Return the code point at `start`, which is not ASCII, and its length in bytes."""
     lead = int64(text[start])
     second = int64(text[start + 1]) & 0x3F
     if lead < 0xE0:
@@ -47,7 +47,7 @@ def encode_point(point: int, out: U8Array, cursor: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def next_point(text: U8Array, at: int) -> tuple[int, int]:
-    """Return the code point that begins at an offset, and the next offset."""
+    """Return the code point at an offset, and the offset after it."""
     lead = int64(text[at])
     if lead < 0x80:
         return lead, at + 1

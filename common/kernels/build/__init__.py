@@ -1,1 +1,1 @@
-"""Building kernels: from numba to machine code that every process maps."""
+"""Builds the extension: numba compiles to LLVM IR, LLVM and a C compiler do the rest."""

@@ -1,4 +1,4 @@
-"""`python -m common.kernels.build`: build the extension of these sources, if it is not current."""
+"""`python -m common.kernels.build [--checked]`: build the extension unless it is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build backend that pyproject.toml names: setuptools, and ziglang where no compiler is."""
+"""The build backend that pyproject.toml names: setuptools, plus ziglang if there is no compiler."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what else a build of a wheel needs."""
+    """Return the requirements of building a wheel."""
     return [*build_meta.get_requires_for_build_wheel(config_settings), *_compiler()]
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """Return what else an editable installation needs."""
+    """Return the requirements of an editable installation."""
     return [*build_meta.get_requires_for_build_editable(config_settings), *_compiler()]
 
 
 def _compiler() -> list[str]:
-    """Return a compiler from PyPI, unless the machine has one for C and one for C++."""
+    """Return PyPI's compiler, unless the machine has one for C and one for C++."""
     has_c = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
     has_cpp = any(shutil.which(name) for name in ("c++", "g++", "clang++"))
     return [] if has_c and has_cpp else ["ziglang"]

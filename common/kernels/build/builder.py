@@ -1,13 +1,13 @@
-"""One build of the extension: plan, compile missing parts with all processors, link.
+"""One build of the extension: plan, compile missing parts on all processors, link.
 
-    plan            which kernels there are, by what their result is named       `plan`
+    plan            the kernels, what they call, and the keys of their results   `plan`
     front end       each kernel, after those that it calls                       `front_end`
-    machine code    each module and level, after all that it calls               `machine_code`
+    machine code    each module and level, after all kernels that it calls       `machine_code`
     link            one extension                                                `link`
 
-Results are kept in the user's cache folder (FACETD_KERNEL_BUILD says another one) by the names of
-what they were made from. So a changed kernel costs what it and its callers take, and a branch that
-was built before costs a second.
+Results are kept in the user's cache folder (or in FACETD_KERNEL_BUILD) under keys derived from
+their inputs. So a change recompiles a kernel and its callers only, and a branch that was built
+before takes a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from common.kernels.build.plan import Kernel, Plan
 
 KEPT_SECONDS: Final = 14 * 24 * 3600
-"""How long a result is kept that no build has requested."""
+"""How long a result is kept after the last build that used it."""
 
 _TOLD_EVERY_SECONDS: Final = 5.0
 
@@ -46,7 +46,7 @@ class CannotBuild(Exception):
 
 
 def build_folder() -> Path:
-    """Return where results of builds are kept; checkouts of one user share them."""
+    """Return the folder of build results, which all checkouts of a user share."""
     chosen = os.environ.get("FACETD_KERNEL_BUILD")
     if chosen:
         return Path(chosen)
@@ -62,15 +62,15 @@ def build(
     is_checked: bool,
     modules: Sequence[str] = (),
 ) -> None:
-    """Make the extension, unless it is current.
+    """Build the extension unless it is current.
 
     Args:
-        extension: file to make.
-        is_checked: with checks of indexes and contracts.
-        modules: whose kernels it is to have; none: all of the package.
+        extension: the file to write.
+        is_checked: whether kernels check indexes and contracts.
+        modules: build only their kernels, whether or not the file is current; empty: all kernels.
 
     Raises:
-        CannotBuild: as it says.
+        CannotBuild: a tool is missing or fails.
     """
     folder = build_folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def build(
 
 
 def _check_levels() -> None:
-    """Look for misspelt levels: without any, the extension would load on no processor."""
+    """Refuse unknown levels: an extension without any level would load on no processor."""
     from common.kernels.build.machine_code import LEVELS
 
     for name in os.environ.get("FACETD_KERNEL_LEVELS", "").split():
@@ -119,7 +119,7 @@ def _check_levels() -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait for other builds of the same folder."""
+    """Hold the folder's lock: one build at a time."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -134,14 +134,14 @@ def _remove_old(folder: Path) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Task:
-    """A step of a build; the least goes first.
+    """A step of a build; the smallest task runs first.
 
     Attributes:
-        is_last: whether it makes machine code, for which nothing waits.
-        priority: less, and so earlier, the more waits for a kernel, or the more there is in a
-            module: what goes last is small, so that all processors end together.
+        is_last: whether it makes machine code, for which no task waits.
+        priority: lower, and so earlier, the more waits for a kernel, or the larger a module is: the
+            last tasks are small, so that all processors finish together.
         name: of a kernel, or of a module.
-        level: of the machine code.
+        level: suffix of the processor level; empty for a kernel.
     """
 
     is_last: bool
@@ -163,7 +163,7 @@ class _Build:
         self._num_workers = len(os.sched_getaffinity(0))
 
     def run(self) -> None:
-        """Compile everything that is not there."""
+        """Compile all missing parts."""
         self._find_tasks()
         total = len(self._waits) + len(self._ready)
         if not total:
@@ -225,7 +225,7 @@ class _Build:
                 heapq.heappush(self._ready, waiting)
 
     def _heights(self) -> dict[str, int]:
-        """Return, by kernel, the size of the longest chain that waits for it: it goes first."""
+        """Return, by kernel, the code size of the longest chain of callers that starts with it."""
         heights: dict[str, int] = {}
         callers: dict[str, list[Kernel]] = {name: [] for name in self._plan.kernels}
         for kernel in self._plan.kernels.values():
@@ -244,7 +244,7 @@ class _Build:
 
 
 def _code_bytes(name: str) -> int:
-    """Return how much there is to compile of a kernel by itself."""
+    """Return the size of a kernel's bytecode, an estimate of the work to compile it."""
     from common.kernels import decorator
 
     return len(decorator.recorded[name].py_func.__code__.co_code)
@@ -259,7 +259,7 @@ def _start_worker(plan: Plan, folder: Path, levels: dict[str, ProcessorLevel]) -
 
 
 def _run_task(name: str, level: str) -> None:
-    """Do a step, in a process of the pool."""
+    """Run a task, in a process of the pool."""
     from common.kernels.build.front_end import FrontEnd
     from common.kernels.build.machine_code import compile_module
 
@@ -274,7 +274,7 @@ def _run_task(name: str, level: str) -> None:
 
 
 def _touch(path: Path) -> bool:
-    """Return whether a file is there, and note that it is used."""
+    """Return whether a file exists, and note that it is in use."""
     try:
         os.utime(path)
     except FileNotFoundError:

@@ -1,20 +1,20 @@
-/* The extension module of kernels: what Python calls of them.
+/* The extension module of kernels, as Python calls them.
 
    Each kernel is a builtin function. Its `self` is its number in the table (`table.c`, which the
-   build writes); the table says of which arguments each of its signatures takes, in letters:
+   build writes). The table has the argument types of each of its signatures, as letters:
 
-       i  an integer        d  a double        ?  a truth
-       r  w  an array that is read, written; then the letter of its elements and its dimensions
-       (  )  a tuple of what stands between
+       i  an integer        d  a double        ?  a boolean
+       r  w  an array that is read, or written; then its element type and number of dimensions
+       (  )  a tuple of the types between
 
-   A call tries the signatures in turn: do type, dimensions and layout of every array fit? Then the
-   arguments are written into slots, the interpreter is let go of, and the kernel is called:
+   A call takes the first signature that fits the type, dimensions and layout of every array. It
+   writes the arguments into slots, releases the GIL, and calls the kernel:
 
        number ─▶ a slot                   array ─▶ its address, its length in each dimension
        tuple  ─▶ its members              (the caller keeps arrays and tuples alive meanwhile)
 
-   Results come back the same way; an array that a kernel made has its owner before its address, as
-   numba's memory management counts it (`nrt.h`), and becomes a numpy array that holds a reference.
+   Results come back the same way. An array that a kernel made has its owner before its address: the
+   object in which numba counts references (`nrt.h`). The numpy array made of it holds one of them.
 
    Limited API of Python 3.11 and API of numpy 2.0: one file serves all later versions. */
 
@@ -40,7 +40,7 @@ enum fit { FITS, MISFITS, RAISES };
 
 static int active_level = -1;
 
-/* The element types of arrays: numpy has two numbers where C has two types of one size. */
+/* The element types of arrays. Where C has two types of one size, numpy has two type numbers. */
 static int is_of_type(int number, char letter)
 {
     switch (letter) {
@@ -74,7 +74,7 @@ static int number_of_type(char letter)
     }
 }
 
-/* --- arguments: `code` and `slot` move on past what was read and written */
+/* --- arguments: each function moves `code` and `slot` past what it has read and written */
 
 static enum fit take(PyObject *object, const char **code, union slot **slot);
 
@@ -275,8 +275,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count)
 struct feature { int leaf, reg; unsigned bit; };
 #define HAS_ALL(features) has_all(features, sizeof features / sizeof features[0])
 
-/* By the processor's own answers: a compiler without its runtime library (zig) has an empty
-   __builtin_cpu_supports. */
+/* Asks the processor itself: without a compiler's runtime library (zig), __builtin_cpu_supports is
+   empty. */
 static int has_all(const struct feature *features, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -289,7 +289,7 @@ static int has_all(const struct feature *features, int count)
     return 1;
 }
 
-/* Whether the operating system keeps these registers (bits of XCR0) of every thread. */
+/* Whether the operating system saves these registers (bits of XCR0) for each thread. */
 static int keeps_registers(unsigned wanted)
 {
     unsigned low, high;

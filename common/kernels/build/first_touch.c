@@ -4,13 +4,13 @@
        a thread touches a block ─▶ SIGSEGV ─▶ this thread reads the block from the file, compares
        its checksum, makes it accessible, and repeats what it was doing
 
-   A verified block costs nothing any more. A damaged one is never seen: there is no way to tell the
-   code that was about to read it, so the file is set aside and the process ends; the next one finds
+   A verified block costs nothing more. A damaged one is never seen: the code that was about to read
+   it cannot be told, so the handler sets the file aside and ends the process; the next process finds
    the file missing. The same holds for a block that cannot be read.
 
-   A block is asked for as a whole before its pieces are read, and with it those that will be needed
-   next, where blocks are touched in order. Left to itself, the kernel takes the pieces for the
-   beginning of a long read: it reads six times as much around a block that is touched alone.
+   Before the pieces of a block are read, the kernel is advised of the whole block, and where blocks
+   are touched in order, of the next ones too. Without that advice it takes the pieces for the start
+   of a long sequential read, and reads six times as much around a block that is touched alone.
 
    The handler calls only what signal handlers may call (posix_fadvise is not on their list, but is
    nothing but a system call), takes no lock, and may run in several threads for one block. The
@@ -35,8 +35,8 @@
 #include "first_touch.h"
 
 #define FILES_MAX 256
-#define AHEAD_BLOCKS 8    /* asked for before they are needed, of a file that is read in order */
-#define PIECE_BYTES 32768 /* read at once, on the stack of whatever thread it is */
+#define AHEAD_BLOCKS 8    /* blocks that the kernel is advised of where they are touched in order */
+#define PIECE_BYTES 32768 /* bytes read at once, on the stack of the thread that touched the block */
 
 struct file {
     char *start;
@@ -52,7 +52,7 @@ struct file {
     char memory[];
 };
 
-/* A handler looks at the others' bounds too, which may be going: they are not part of what is freed. */
+/* A handler reads the bounds of all mappings, also of one being forgotten: `forget` frees no slot. */
 static struct {
     _Atomic(char *) start; /* NULL: the slot is free */
     atomic_size_t size;
@@ -135,7 +135,7 @@ static void give_up(const struct file *file)
 {
     if (write(STDERR_FILENO, file->message, strlen(file->message)) < 0 ||
         rename(file->path, file->path_aside) < 0) {
-        /* the process ends in any case; the next one verifies what it touches again */
+        /* The process ends in any case; the next one verifies each block that it touches. */
     }
     _exit(file->exit_status);
 }
@@ -145,7 +145,7 @@ static int open_up(const struct file *file, size_t from, size_t to)
     return mprotect(file->start + from, to - from, PROT_READ | PROT_WRITE);
 }
 
-/* Let the kernel read blocks from the disk, without waiting for them. */
+/* Let the kernel start to read blocks from the disk. */
 static void ask_for(const struct file *file, size_t block, size_t count)
 {
     const off_t start = (off_t)(block * file->block_bytes);
@@ -167,12 +167,12 @@ static void verify_block(struct file *file, size_t block)
         atomic_store(&file->is_verified[block], 1);
         return;
     }
-    /* The process has too many mappings, which blocks between others are: make it one. */
+    /* The process has too many mappings: verified blocks split this one. Verify all, to join it. */
     for (size_t other = 0; other < file->num_blocks; other++)
         if (!atomic_load(&file->is_verified[other]) && !is_sound(file, other))
             give_up(file);
     if (open_up(file, 0, file->size) < 0)
-        _exit(file->exit_status); /* no memory for the tables of pages */
+        _exit(file->exit_status); /* no memory for page tables */
     for (size_t other = 0; other < file->num_blocks; other++)
         atomic_store(&file->is_verified[other], 1);
 }
@@ -194,7 +194,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    sigaction(number, &former, NULL); /* not ours: it will be raised again, for the former handler */
+    sigaction(number, &former, NULL); /* not ours: the instruction repeats, for the former handler */
     errno = error;
 }
 

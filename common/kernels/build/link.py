@@ -1,6 +1,6 @@
-"""The system's C compiler as linker: object files and files of C become the extension module.
+"""Links object files and C files to the extension module, by the system's C compiler.
 
-Where the machine has no compiler, PyPI's ziglang brings one.
+Where the machine has no compiler, PyPI's ziglang provides one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ extern HIDDEN const char sources[];
 
 
 class CannotLink(Exception):
-    """There is no compiler, or it fails; says which and why."""
+    """A compiler is missing or fails; the message says which and why."""
 
 
 def find_compiler(*, for_cpp: bool = False) -> list[str]:
@@ -74,7 +74,7 @@ def find_compiler(*, for_cpp: bool = False) -> list[str]:
 
 
 def check_tools() -> None:
-    """Look for all that `link` needs, before minutes are spent on machine code.
+    """Check for all that `link` needs, before a build spends minutes on machine code.
 
     Raises:
         CannotLink: there is no compiler, or no header of Python.
@@ -82,8 +82,8 @@ def check_tools() -> None:
     python = sysconfig.get_path("include")
     if not Path(python, "Python.h").exists():
         raise CannotLink(
-            f"there is no {python}/Python.h: install Python's headers (Debian: python3-dev), or do "
-            "without compiled kernels: FACETD_KERNELS=numba pip install '.[numba]'"
+            f"there is no {python}/Python.h: install Python's headers (Debian: python3-dev), or "
+            "install without compiled kernels: FACETD_KERNELS=numba pip install '.[numba]'"
         )
     find_compiler()
     find_compiler(for_cpp=True)
@@ -106,7 +106,7 @@ def link(
         objects: the object files of all modules, for all levels.
         levels: the lowest first.
         extension: file to make.
-        is_checked: whether a kernel fails at a broken contract too, not only for want of memory.
+        is_checked: whether a kernel may fail at a broken contract, and not only for lack of memory.
 
     Raises:
         CannotLink: there is no compiler, or something does not compile.
@@ -143,7 +143,7 @@ def link(
                 *("-Wl,--gc-sections", "-Wl,-z,now", f"@{listed}", "-lm"),
             ]
         )
-        # Names of levels are ordered as they are.
+        # The names of the levels sort in the order of the levels.
         try_out(made, runs_here=any(one.name <= host_level().name for one in levels))
         write(extension, made.read_bytes())
     finally:
@@ -192,7 +192,7 @@ def check_slots(name: str, entry: Entry) -> None:
 
 
 def _quote(text: str) -> str:
-    """Return a text as a literal of C."""
+    """Return a text as a C string literal."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in text.encode()
@@ -209,7 +209,7 @@ def _sources(plan: Plan) -> str:
 
 
 def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
-    """Compile a file of C, unless it has been compiled."""
+    """Compile a C file, unless its object file is in the folder."""
     python = sysconfig.get_path("include")
     flags = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
     compiler = find_compiler()
@@ -225,7 +225,7 @@ def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
 
 
 def _memory_management(folder: Path) -> Path:
-    """Compile numba's own memory management, unless it has been compiled."""
+    """Compile numba's own memory management, unless its object file is in the folder."""
     source = _numba_folders()[0] / "core" / "runtime" / "nrt.cpp"
     flags = ("-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti")
     compiler = find_compiler(for_cpp=True)
@@ -240,7 +240,7 @@ def _memory_management(folder: Path) -> Path:
 
 
 def _kind_of(compiler: list[str]) -> tuple[str, ...]:
-    """Return what names a compiler, wherever the environment of the build has put it."""
+    """Return what identifies a compiler, whatever its path in the build's environment."""
     return ("ziglang", compiler[-1]) if "ziglang" in compiler else tuple(compiler)
 
 
@@ -249,14 +249,14 @@ def _numba_folders() -> list[Path]:
 
 
 def try_out(extension: Path, *, runs_here: bool) -> None:
-    """Load the result in another process: no symbol that it needs may be missing.
+    """Load the extension in another process, to find out whether it lacks a symbol.
 
     Args:
-        extension: the result.
-        runs_here: whether it has code for this machine's processor, and so must find it.
+        extension: the file to load.
+        runs_here: whether it has code for this machine's processor, and so must select it.
 
     Raises:
-        CannotLink: it does not load, or does not find its code.
+        CannotLink: it does not load, or does not select its code.
     """
     program = f"""
 import importlib.util as u

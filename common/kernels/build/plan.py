@@ -1,9 +1,9 @@
 """The plan of a build: the kernels, their dependencies, and the keys of their results.
 
-A kernel is named by all that its machine code follows from: the bytecode of its function, its
+The key of a kernel covers all that its machine code depends on: the bytecode of its function, its
 signature with the groups in it, its options, the constants that it uses, the kernels that it calls.
-Changes of comments, formatting and other functions change nothing. So a build compiles just the
-kernels whose result is not there yet, whatever else an edit has touched.
+Comments, formatting and other functions do not change it. So a build compiles exactly the kernels
+whose results are missing, whatever else an edit has touched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BYTE_WORDS: Final = Path(__file__).parent.parent / "byte_words.py"
 
 
 class CannotPlan(Exception):
-    """A kernel uses something whose changes would go unnoticed."""
+    """A kernel uses a value whose changes the plan could not notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Kernel:
 
     Attributes:
         name: "module.function".
-        module: in which it is.
+        module: that defines it.
         callees: names of the kernels that it calls.
-        front_key: names what numba makes of it: not of the bodies of its callees.
-        full_key: names its machine code: of them as well.
+        front_key: key of the front end's result, which does not depend on the callees' bodies.
+        full_key: key of its machine code, which does.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Plan:
 
     Attributes:
         kernels: by name.
-        files: that the kernels depend on.
+        files: all that the kernels depend on.
     """
 
     kernels: dict[str, Kernel]
@@ -71,7 +71,7 @@ class Plan:
         return modules
 
     def closure(self, names: list[str]) -> list[str]:
-        """Return kernels with all that they call, directly or not."""
+        """Return the names of kernels and of all that they call, directly or not, sorted."""
         found: dict[str, None] = {}
         waiting = list(names)
         while waiting:
@@ -83,7 +83,7 @@ class Plan:
 
 
 def make_plan(modules: Sequence[str]) -> Plan:
-    """Import modules that have kernels and look at these; FACETD_KERNELS must say "record".
+    """Import modules and plan the build of their kernels; FACETD_KERNELS must be "record".
 
     Raises:
         CannotPlan: a kernel uses something that is neither a constant nor a kernel.
@@ -98,7 +98,7 @@ def make_plan(modules: Sequence[str]) -> Plan:
 
 @cache
 def tools_key() -> str:
-    """Return what names the front end: machine, Python, the libraries, and its code."""
+    """Return the key of the front end: machine, Python, the libraries, and its code."""
     machine = (platform.machine(), sys.version_info[:2])
     digest = hashlib.blake2b(repr(machine).encode(), digest_size=16)
     for library in _LIBRARIES:
@@ -109,12 +109,12 @@ def tools_key() -> str:
 
 
 def key_of(*parts: Any) -> str:
-    """Return what names a value of strings, numbers, bytes and tuples of them."""
+    """Return a digest of strings, numbers, bytes and tuples of them."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 class _Planner:
-    """One look at all kernels of this process."""
+    """Makes the plan of all kernels that this process has recorded."""
 
     def __init__(self) -> None:
         from common.kernels import decorator
@@ -158,7 +158,7 @@ class _Planner:
         return kernel
 
     def _interface(self, name: str) -> str:
-        """Return what callers see of a kernel: its types."""
+        """Return what callers depend on of a kernel: its signatures."""
         if name not in self._interfaces:
             signatures = signatures_of(self._recorded[name].py_func)
             self._interfaces[name] = repr([interface_of(signature) for signature in signatures])
@@ -195,7 +195,7 @@ class _Planner:
         raise CannotPlan(f"{what} is neither a constant nor a kernel: {value!r}")
 
     def _note_module(self, module: str, used: str) -> None:
-        """Remember where a name that a kernel uses was imported from."""
+        """Note the module that a kernel's name was imported from."""
         origin = _imports_of(module).get(used)
         if origin is not None and origin.partition(".")[0] in sources.PACKAGES:
             self._constant_modules.add(origin)
@@ -209,7 +209,7 @@ def _names_of(code: CodeType) -> Iterator[str]:
 
 
 def _describe_code(function: Any) -> Any:
-    """Return a function's behaviour, without its position and comments."""
+    """Return what a function does: its bytecode and constants, without its docstring."""
 
     def describe(code: CodeType, documentation: str | None) -> Any:
         constants = [
@@ -224,7 +224,7 @@ def _describe_code(function: Any) -> Any:
 
 @cache
 def _imports_of(module: str) -> dict[str, str]:
-    """Return from which module each name of ``from … import …`` comes."""
+    """Return the module of each name that a module imports by ``from … import …``."""
     import ast
 
     path = sys.modules[module].__file__
@@ -238,7 +238,7 @@ def _imports_of(module: str) -> dict[str, str]:
 
 
 def _project_files(module: str) -> Iterator[Path]:
-    """Yield the file of a module, and of those of ours whose names it imports."""
+    """Yield the files of a module and of all modules of this project that it imports from."""
     seen: set[str] = set()
     waiting = [module]
     while waiting:

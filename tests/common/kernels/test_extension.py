@@ -363,5 +363,5 @@ def test_kernels_that_cannot_be_compiled_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(KernelsMissing, match=r"install facetd again, or .* facetd\[numba\]"):
+    with pytest.raises(KernelsMissing, match=r"reinstall facetd, or .*facetd\[numba\]"):
         extension.prepare(tmp_path / "_compiled.abi3.so")

@@ -353,7 +353,10 @@ def test_kernels_of_an_unknown_kind_are_refused_in_one_line(tmp_path: Path) -> N
         check=False,
     )
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "facetd: FACETD_KERNELS is 'fast', not checked or numba"
+    assert (
+        ended.stderr.splitlines()[-1]
+        == "facetd: FACETD_KERNELS is 'fast': use checked or numba, or leave it unset"
+    )
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("keys", "create")])
