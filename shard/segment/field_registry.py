@@ -175,7 +175,7 @@ class FieldRegistry:
         return number
 
     def _reserve(self, num_fields: int, num_bytes: int) -> None:
-        """Make room in the arrays, by doubling; a larger table is complete before readers see it."""
+        """Make room in the arrays, by doubling; readers see only complete tables."""
         path_bytes, path_offsets, path_hashes, _ = self.table
         while num_bytes > len(path_bytes):
             path_bytes = np.concatenate([path_bytes, np.zeros_like(path_bytes)])

@@ -1,15 +1,15 @@
 """LMDB, the truth, and the files derived from it.
 
     environment        the LMDB environment of an index
-    reader_gate        readers of it, or one writer alone
+    reader_gate        many readers of it, or one writer alone
     meta_page          its meta pages, checked before LMDB trusts them
-    page_check         whether its other pages are whole, before LMDB follows them
-    refusals           what the disk refuses, and what is damaged
-    codecs             bytes of its keys and values
+    page_check         its other pages, checked before LMDB follows them
+    refusals           errors of the disk, and of damaged files
+    codecs             encodes its keys and values
     documents          record → the bytes that a client sent
-    dictionaries       shrink them: learnt from the first items of an index
-    item_values        those of a page, checked and decoded in one pass
-    word_codes         compresses these as sequences of words; word_encoding, word_decoding
+    dictionaries       compression dictionaries, trained on the first items of an index
+    item_values        checks and decodes the items of a page in one pass
+    word_codes         compresses items as sequences of words; word_encoding, word_decoding
     word_tokens          what a word is
     word_dictionary      the words and their codes
     word_training        learns them from items
@@ -18,7 +18,7 @@
     source_positions   how far the followed databases have been read
     manifest           names the derived files, and the state that they reflect
     read_ahead         reads files before they are needed
-    residency          how much of them is in memory
+    residency          bounds how much of them is in memory
 
 `FORMAT.md` describes every byte on disk.
 """

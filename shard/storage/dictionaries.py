@@ -1,9 +1,9 @@
-"""Dictionaries that shrink each item alone: words with codes, or zstd's.
+"""Compression dictionaries, with which each item is compressed on its own: words, or zstd's.
 
-Items of one index repeat their keys, words and phrases, so a dictionary learnt from the first of
-them shrinks each item alone, and one item is read without its neighbours. There are two ways, and
-training keeps the one that makes the items it has not learnt from smaller: codes of words
-(`word_codes`), or zstd with a dictionary, for what is not made of words. Rejected: blocks of many
+Items of one index repeat their keys, words and phrases. So a dictionary trained on the first items
+compresses each later item on its own, and an item is read without its neighbours. There are two
+kinds, and training keeps the one that compresses held-out items better: word codes (`word_codes`),
+or zstd with a dictionary, for items that are not made of words. Rejected: blocks of many
 items (with zstd, 16 items give another 10-20 %, but each read decompresses 16 and each delete
 rewrites 16); larger zstd dictionaries (112 KiB: 4 %, and slower).
 
@@ -19,8 +19,8 @@ most), on one core of a 2-core virtual machine:
 
     compress, decompress (shop items)               3.1 µs, 1.6 µs    3.4 µs, 1.9 µs
 
-The frames carry neither magic number nor dictionary id (8 bytes an item): the codec byte of the
-value says all of it (`codecs`).
+The zstd frames have neither a magic number nor a dictionary id (8 bytes an item): the codec byte of
+the value names both (`codecs`).
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from shard.storage.word_training import train_words
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
 TRAINING_ITEMS_MAX = 16_384
-"""Words are learnt from this many; zstd's dictionary from the first `ZSTD_ITEMS_MAX` of them."""
+"""Most items that words are learnt from; zstd trains on the first `ZSTD_ITEMS_MAX` of them."""
 ZSTD_ITEMS_MAX = 1_500
 TRAINING_ITEM_BYTES_MAX = 8 * 1024
-"""Only the beginning of a long item is used for training."""
+"""Training reads no more of a long item."""
 TEST_SHARE = 8
-"""One in this many items is held out of training: these show which way is better."""
+"""One in this many items is held out of training, to compare the two kinds."""
 RATIO_MIN = 1.15
-"""A dictionary that shrinks its own training items by less is not worth its time."""
+"""A dictionary must compress the held-out items by this factor, or it is not worth its time."""
 BATCH_ITEMS_MIN = 8
 """Fewer items are compressed one by one: setting up a batch costs as much as eight items."""
 
 
 class ZstdDictionary:
-    """One zstd dictionary of an index with its compressor; decompressors are one a thread.
+    """A zstd dictionary of an index, with its compressor, and one decompressor for each thread.
 
     Args:
-        number: 1 to 15, in the codec byte of the items that were made with it.
+        number: 1 to 15, in the codec byte of the items compressed with it.
         content: the trained bytes.
     """
 
@@ -83,12 +83,12 @@ class ZstdDictionary:
 
     @property
     def codec(self) -> int:
-        """The codec byte of items made with this dictionary."""
+        """The codec byte of items compressed with this dictionary."""
         return CODEC_RAW | self.number
 
     @property
     def num_items(self) -> int:
-        """How many items it needs to be learnt from: more would not help."""
+        """How many items it counts as trained on: it is not trained again on more."""
         return TRAINING_ITEMS_MAX
 
     def compress(
@@ -120,7 +120,11 @@ class ZstdDictionary:
         return np.concatenate(parts), frame_sizes
 
     def decompress(self, frame: bytes) -> bytes:
-        """Decompress one item; any thread (each has its own context)."""
+        """Decompress an item; any thread may call this.
+
+        Raises:
+            zstandard.ZstdError: the frame is damaged.
+        """
         try:
             decompressor = self._decompressors.one
         except AttributeError:
@@ -132,14 +136,14 @@ class ZstdDictionary:
 
 
 class WordsDictionary:
-    """The words of an index, as a dictionary.
+    """A dictionary of the words of an index.
 
     Args:
-        number: 1 to 15, in the codec byte of the items that were made with it.
+        number: 1 to 15, in the codec byte of the items compressed with it.
         content: the trained bytes.
 
     Raises:
-        DamagedDictionary: no training has made these.
+        DamagedDictionary: the content is not what training returns.
     """
 
     def __init__(self, number: int, content: bytes) -> None:
@@ -149,31 +153,38 @@ class WordsDictionary:
 
     @property
     def codec(self) -> int:
-        """The codec byte of items made with this dictionary."""
+        """The codec byte of items compressed with this dictionary."""
         return CODEC_WORDS | self.number
 
     @property
     def num_items(self) -> int:
-        """How many items they were learnt from."""
+        """How many items it was trained on."""
         return self._codes.num_items
 
     def compress(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Compress as zstd does; a frame of 0 bytes would not be smaller than its item."""
+        """Compress each span of `payload`; for one thread at a time.
+
+        Returns:
+            The frames, concatenated, and the size of each; 0 where it would not be smaller than the
+            item.
+        """
         return self._codes.encode(payload, starts, sizes)
 
     def decompress(self, frame: bytes) -> bytes | None:
-        """Decompress an item; None if the frame is damaged. Any thread."""
+        """Decompress an item; None if the frame is damaged. Any thread may call this."""
         return self._codes.decode(frame)
 
     def read(
         self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int
     ) -> list[bytes | None]:
-        """Return the items of values; None for damaged ones, and those of other codecs. Any thread.
+        """Return the items of values; None for damaged ones, and those of other codecs.
+
+        Any thread may call this.
 
         Raises:
-            PayloadTooLarge: they have more than `bytes_max` bytes.
+            PayloadTooLarge: the items have more than `bytes_max` bytes.
         """
         return read_values(records, values, self.codec, self._codes.decoding, bytes_max)
 
@@ -181,12 +192,12 @@ class WordsDictionary:
 def train_dictionary(
     number: int, samples: Sequence[bytes], *, words_number: int
 ) -> ZstdDictionary | WordsDictionary | None:
-    """Train a dictionary on items; return None if it would not pay.
+    """Train both kinds on items, and return the better dictionary; None if neither pays off.
 
     Args:
-        number: of a zstd dictionary.
-        samples: items, or their beginnings.
-        words_number: of a dictionary of words.
+        number: of the dictionary, if it is zstd's.
+        samples: the items.
+        words_number: of the dictionary, if it is one of words.
 
     Cost: about 5 ms for 1,500 items of 500 bytes, and 15 µs an item for their words; fixed
     parameters, no search for better ones (which takes seconds and gains 1-2 %).
@@ -225,7 +236,7 @@ def _train_zstd(number: int, samples: Sequence[bytes]) -> ZstdDictionary | None:
             DICTIONARY_BYTES, list(samples), k=200, d=8, f=18, accel=4, level=COMPRESSION_LEVEL
         )
     except zstandard.ZstdError:
-        return None  # all items alike, or next to nothing in them
+        return None  # all items are alike, or nearly empty
     return ZstdDictionary(number, trained.as_bytes())
 
 
@@ -233,7 +244,7 @@ def open_words(number: int, content: bytes) -> WordsDictionary:
     """Read a dictionary of words.
 
     Raises:
-        InternalError: item_corrupt, it is none.
+        InternalError: item_corrupt, the content is damaged.
     """
     try:
         return WordsDictionary(number, content)

@@ -1,9 +1,10 @@
-"""Stored items: encodes the bytes that a client sent, and reads them back by record number.
+"""Stored items: encodes the bytes that a client sent, and reads them back by record.
 
     documents: maps record (u64 BE) to | checksum u32 | codec u8 | place u64 | payload |
 
-Items are compressed one by one, with what was learnt from the first of them (`dictionaries`). Until
-there are items to train on, and where compression does not pay, payloads are stored as they are.
+Each item is compressed on its own, with a dictionary trained on the first items (`dictionaries`).
+Until there are enough items to train on, and where compression does not pay off, payloads are
+stored as they are.
 
 Worked example: item {"id":5} with place 7 as record 0 before any training is stored under
 00 00 00 00 00 00 00 00 as  cc cc cc cc | 10 | 07 00 00 00 00 00 00 00 | 7b 22 69 64 22 3a 35 7d.
@@ -51,12 +52,12 @@ from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.page_check import END
 
 _SIZE_BYTES = 18
-"""A zstd frame without magic number tells its size within this many bytes."""
+"""Bytes at the start of a zstd frame without magic number that suffice to read its size."""
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_BYTES_MAX = 16 << 20
 RETRAINING_FACTOR = 4
-"""Words are learnt again from a group of this many times the items."""
+"""A group with this many times the items of the last training trains a dictionary again."""
 
 READ_AT_ONCE_MAX = 64
 """Larger reads (exports, deep pages) bypass the cache: few of their items are read again soon."""
@@ -100,11 +101,11 @@ class DocumentStore:
                 number = int(key.removeprefix(_WORDS_PREFIX))
                 content = decode_value(number, value, "a compression dictionary")
                 self._words[number] = open_words(number, content)
-        if self._words:  # numbers ascend with what they were learnt from
+        if self._words:  # the newest was trained on the most items
             self._current = self._words[max(self._words)]
 
     def wants_training(self, num_items: int) -> bool:
-        """Return whether a group of this many items is one to learn from."""
+        """Return whether to train a dictionary on a group of this many items."""
         known = self._tried_items
         if self._current is not None:
             known = max(known, min(self._current.num_items, TRAINING_ITEMS_MAX))
@@ -113,11 +114,14 @@ class DocumentStore:
         return known < TRAINING_ITEMS_MAX and num_items >= RETRAINING_FACTOR * known
 
     def train(self, samples: Sequence[bytes]) -> None:
-        """Train a dictionary and make it durable in a commit of its own before its first use.
+        """Train a dictionary, and commit it before its first use.
 
         Args:
-            samples: items that are spread over a group; the first ones count that have
-                `TRAINING_BYTES_MAX` bytes together.
+            samples: items from all parts of a group; the first ones are used, up to
+                `TRAINING_ITEMS_MAX` items and `TRAINING_BYTES_MAX` bytes.
+
+        Raises:
+            StorageFull, StorageFailure: see `Environment.change`.
         """
         total = 0
         chosen = []
@@ -152,7 +156,15 @@ class DocumentStore:
         places: NDArray[np.uint64],
         first_record: int,
     ) -> EncodedItems:
-        """Compress a batch and put headers on it; called by the writer only."""
+        """Compress the items of a batch, and put headers before them; only the writer calls this.
+
+        Args:
+            payload: memory that holds all items.
+            starts: where each item begins in `payload`; shape (n,), as the next two.
+            sizes: bytes of each item.
+            places: insertion number of each item.
+            first_record: record of the first item.
+        """
         if self._current is None or not len(starts):
             codecs = np.full(len(starts), CODEC_RAW, np.uint8)
             return encode_items(payload, starts, sizes, codecs, places, first_record)
@@ -172,12 +184,12 @@ class DocumentStore:
         """Return the bytes of items as they were received.
 
         Args:
-            records: their numbers.
-            bytes_max: of all items together, if they are more than a few.
+            records: of the items.
+            bytes_max: most bytes of all items, if they are more than `FEW_ITEMS`.
 
         Raises:
-            InternalError: item_corrupt, one is damaged or not there.
-            PayloadTooLarge: they have more bytes.
+            InternalError: item_corrupt, an item is damaged or missing.
+            PayloadTooLarge: the items have more bytes.
         """
         if len(records) > READ_AT_ONCE_MAX or not RECENT_ITEMS.bytes_max:
             return self._read(records, bytes_max)
@@ -212,13 +224,13 @@ class DocumentStore:
     def _decode_many(
         self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int
     ) -> list[bytes]:
-        """Return the items of values; those of the same words at once.
+        """Return the items of values; those with the same words are decoded in one call.
 
-        Items are measured before they are decoded, which may make thousands of bytes of one.
+        Sizes are checked before decoding, which may make thousands of bytes out of one.
 
         Raises:
-            InternalError: item_corrupt, one is damaged or not there.
-            PayloadTooLarge: they have more than `bytes_max` bytes.
+            InternalError: item_corrupt, an item is damaged or missing.
+            PayloadTooLarge: the items have more than `bytes_max` bytes.
         """
         items: list[bytes | None] = [None] * len(records)
         num_bytes = 0
@@ -240,7 +252,7 @@ class DocumentStore:
         return items  # type: ignore[return-value]  # none is missing
 
     def _size_of(self, record: int, value: bytes | None) -> int:
-        """Return the size of an item that `_words` did not return; 0 for a damaged one.
+        """Return the size of an item that is not in word codes; 0 for a damaged or missing one.
 
         Raises:
             InternalError: item_corrupt, the checksum differs.
@@ -259,7 +271,7 @@ class DocumentStore:
         """Return the first of some items, up to the one with which they reach `bytes_max` bytes.
 
         Returns:
-            At least one, if any was requested; None for a damaged one.
+            At least one, if any was requested; None for a damaged or missing one.
         """
         found: list[bytes | None] = []
         num_bytes = 0
@@ -277,10 +289,11 @@ class DocumentStore:
         return found
 
     def fingerprint(self, records: Sequence[int]) -> tuple[int, int]:
-        """Return a sum of hashes of some items with their places, and how many are damaged.
+        """Return a hash of a set of items with their places, and how many are damaged.
 
         Returns:
-            Sum of xxh3_64(bytes, seed=place) modulo 2**64, and the number left out of it.
+            The sum of xxh3_64(bytes, seed=place) modulo 2**64, and the number of items that are not
+            in it because they are damaged.
         """
         total = num_damaged = 0
         keys = [number_key(record) for record in records]
@@ -299,12 +312,12 @@ class DocumentStore:
         """Yield the items from a record on, in order; damaged ones without their bytes.
 
         Raises:
-            InternalError: item_corrupt, a page that has items is damaged.
+            InternalError: item_corrupt, a page with items is damaged.
         """
         first = number_key(first_record)
         uppers = self._environment.look_ahead(SubDatabase.DOCUMENTS, first=first)
         upper = next(uppers, END)
-        next_upper = next(uppers, END)  # a step may lead into the next page: that is whole too
+        next_upper = next(uppers, END)  # a step may enter the next page: check that too
         for key, value in txn.items(SubDatabase.DOCUMENTS, first):
             if key >= upper:
                 upper, next_upper = next_upper, next(uppers, END)
@@ -315,7 +328,11 @@ class DocumentStore:
                 yield StoredItem(record, 0, None)
 
     def _decode(self, record: int, value: bytes | None) -> bytes:
-        """Return the item of a value; as `_decode_many`."""
+        """Return the item of a value.
+
+        Raises:
+            InternalError: item_corrupt, it is damaged or missing.
+        """
         payload = self._check(record, value)
         codec = CODEC_RAW if value is None else value[4]
         if codec == CODEC_RAW:
@@ -329,7 +346,11 @@ class DocumentStore:
         return item
 
     def _check(self, record: int, value: bytes | None) -> bytes:
-        """Return the payload of an intact value."""
+        """Verify a value, and return its payload.
+
+        Raises:
+            InternalError: item_corrupt, it is damaged or missing.
+        """
         try:
             if value is None:
                 raise ChecksumMismatch("there is no such record")

@@ -1,4 +1,4 @@
-"""The LMDB environment of one index on one shard: the only truth, and the only module with `lmdb`.
+"""The LMDB environment of one index on one shard: its truth. No other module imports `lmdb`.
 
 Questions it answers: which sub-database maps what to what; is the file whole; is there room?
 
@@ -12,21 +12,20 @@ Keys are big-endian, so that LMDB's byte order is the numbers' order and records
 right edge of the tree: a page is filled once and never split. Values begin with a checksum; see
 codecs.py and FORMAT.md.
 
-Always synchronous, never a writable map: with either, a power loss or a full disk costs the
-database.
+Commits are always synchronous, and the map is never writable: without the first, a power loss could
+destroy the database; with the second, a full disk could.
 
-The map begins with `MAP_BYTES_MIN` and grows by `MAP_GROWTH` when a change finds it full: a service
-may have hundreds of environments open, and a system may limit address space. LMDB moves the map
-then, so no transaction may be open: the change is undone, waits until no reader is inside
-(`reader_gate.py`), lets LMDB remap the file, and is made again. It is rare: three times up to 64
-GiB. Only `copy` takes long: it makes room before, and only a writer that needs even more waits for
-it.
+The map begins at `MAP_BYTES_MIN`, and grows by the factor `MAP_GROWTH` when a change finds it full:
+a service may have hundreds of environments open, and the system may limit address space. LMDB moves
+the map then, so no transaction may be open: the change is aborted, waits until no reader is inside
+(`reader_gate.py`), lets LMDB remap the file, and runs again. That is rare: three times up to 64
+GiB. Only `copy` takes long: it grows the map first, so that only a writer that needs still more has
+to wait for it.
 
-LMDB trusts its file: a file of 0 bytes opens as an empty database, one that was cut opens and
-kills the process with SIGBUS at the first read past the cut. So `open` checks the two meta pages
-itself before LMDB does (`meta_page`). A whole file may still be an *older* one: against that, the
-manifest outside of it names a transaction that it must have (`next_record` and `txn_id` of
-`IndexManifest`).
+LMDB trusts its file: it opens a file of 0 bytes as an empty database, and a truncated one kills the
+process with SIGBUS at the first read past its end. So `open` checks the two meta pages before LMDB
+does (`meta_page`). A whole file may still be an *older* one: the manifest, another file, names a
+record and a transaction that it must have (`next_record` and `txn_id` of `IndexManifest`).
 
 Costs (2-core virtual machine): 0.3 µs a read, 0.1 µs an appended value, 4 ms a commit of 20,000
 values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
@@ -60,18 +59,18 @@ DATA_FILE = "data.mdb"
 READERS_MAX = 126
 
 MAP_BYTES_MIN = 16 << 20
-"""Size of the map of a small file."""
+"""Smallest size of a map."""
 MAP_GROWTH = 16
 """Factor from each size of the map to the next; the last one is `map_bytes_max`."""
 MAP_ROOM_FACTOR = 4
-"""A copy begins with a map that holds this many times the file: the map cannot grow meanwhile."""
+"""A copy begins with a map of this many times the file, because the map cannot grow meanwhile."""
 
 ROOM_BYTES = 1 << 20
-"""Written ahead at most, after the last page, by `reserve`; as much as there is, if that is
-less."""
+"""`reserve` writes as many zeros after the last page as the file has bytes, but at most these."""
 ROOM_BYTES_MIN = 64 << 10
+"""And at least these."""
 ROOM_SHARE = 8
-"""More is written when less than this part of it is left."""
+"""It writes them once less than 1 / `ROOM_SHARE` of them is left."""
 
 T = TypeVar("T")
 
@@ -89,13 +88,13 @@ _WALKED_AT_OPEN = (SubDatabase.META, SubDatabase.GROUPS, SubDatabase.TOMBSTONES)
 
 
 _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)
-"""Found in a page. The transaction is aborted, and others go on."""
+"""LMDB found a damaged page. It aborts this transaction only."""
 _RAN_OUT = (lmdb.MemoryError, lmdb.ReadersFullError)
 """Memory or slots of the reader table: an error that says nothing about the file."""
 
 
 def _unreadable(error: lmdb.Error) -> ServiceError:
-    """Return the error for a read that LMDB refuses."""
+    """Return the error to raise for a read that LMDB refuses."""
     if isinstance(error, lmdb.PanicError):  # after a failed commit, until the process has ended
         return Unavailable("the shard is restarting after a disk error; try again")
     if isinstance(error, _RAN_OUT):
@@ -104,7 +103,7 @@ def _unreadable(error: lmdb.Error) -> ServiceError:
 
 
 def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
-    """Return the system error that LMDB reports as one of its own; None if it is LMDB's."""
+    """Return the system error that an error of LMDB stands for; None if it is LMDB's own."""
     if "already open in this process" in str(error):
         return OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
     for number in CAUSES:
@@ -119,7 +118,11 @@ def _shut(env: lmdb.Environment, closed: threading.Event) -> None:
 
 
 class Transaction:
-    """A transaction of an environment; values are copied out as bytes."""
+    """A transaction of an environment; values are returned as copies.
+
+    In a write transaction, every method may raise an error of LMDB, which `Environment.write` and
+    `Environment.change` translate.
+    """
 
     __slots__ = ("_databases", "_txn")
 
@@ -137,19 +140,14 @@ class Transaction:
         return cast(bytes | None, self._txn.get(key, db=self._databases[database]))
 
     def put(self, database: SubDatabase, key: bytes, value: bytes) -> None:
-        """Set the value of a key.
-
-        Raises:
-            StorageFull: the map is full; the transaction must be aborted.
-        """
+        """Set the value of a key."""
         self._txn.put(key, value, db=self._databases[database])
 
     def append(self, database: SubDatabase, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Append pairs whose keys ascend and are greater than every existing key.
 
         Raises:
-            StorageFull: the map is full; the transaction must be aborted.
-            StorageFailure: a key was not greater than the last one.
+            StorageFailure: a key is not greater than the last one.
         """
         with self._txn.cursor(self._databases[database]) as cursor:
             consumed, added = cursor.putmulti(items, append=True)
@@ -157,13 +155,19 @@ class Transaction:
             raise StorageFailure("a record number was given twice")
 
     def delete(self, database: SubDatabase, key: bytes) -> bool:
-        """Remove a key; returns whether it was there."""
+        """Remove a key; return whether it existed."""
         return bool(self._txn.delete(key, db=self._databases[database]))
 
     def items(
         self, database: SubDatabase, start: bytes = b"", *, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs in the order of their keys, from the first key at or after `start`."""
+        """Yield pairs in key order.
+
+        Args:
+            database: the sub-database.
+            start: first possible key; empty: the first one with the prefix.
+            prefix: the first key without it ends the walk.
+        """
         with self._txn.cursor(self._databases[database]) as cursor:
             if not cursor.set_range(start or prefix):
                 return
@@ -181,9 +185,9 @@ class Environment:
     """An open environment.
 
     Attributes:
-        folder: where data.mdb is.
-        map_bytes_max: size that data.mdb cannot outgrow.
-        closed: set once the file may be opened again.
+        folder: that contains data.mdb.
+        map_bytes_max: greatest size of data.mdb.
+        closed: set once the file is unmapped and may be opened again.
     """
 
     def __init__(
@@ -206,8 +210,8 @@ class Environment:
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
         self._mappings: list[Mapping] | None = None
-        # It closes with its last reader: a process may open a file only once. (That this
-        # object is gone does not imply yet that LMDB has unmapped the file.)
+        # A process may open a file only once, so `closed` says when the file is unmapped: that is
+        # with the last reader, which may be later than this object's end.
         self.closed = threading.Event()
         self._close = weakref.finalize(self, _shut, env, self.closed)
         self._close.atexit = False
@@ -220,42 +224,43 @@ class Environment:
         *,
         fill: Callable[[Transaction], None] | None = None,
     ) -> Environment:
-        """Make an environment in a folder that has none.
+        """Create an environment in a folder that has none.
 
         Args:
             folder: of the environment.
-            map_bytes_max: size that data.mdb cannot outgrow.
-            fill: puts what a new environment begins with.
+            map_bytes_max: greatest size of data.mdb.
+            fill: writes the first content, in the transaction that creates the sub-databases.
 
         Raises:
             DamagedEnvironment: the folder has one.
-            StorageFailure: no room, or the device failed.
+            StorageFailure: the disk is full, or the device failed.
+            OSError: the system refused to open it.
         """
         if (folder / DATA_FILE).exists():
             raise DamagedEnvironment(f"{folder / DATA_FILE} exists already")
         try:
             return cls._open(folder, map_bytes_max, fill)
-        except DamagedEnvironment as error:  # there is nothing yet that could be
+        except DamagedEnvironment as error:  # nothing exists that could be damaged
             raise StorageFailure(str(error), is_full=has_no_block(folder)) from error
 
     @classmethod
     def open(
         cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT, *, synced_txn_id: int = -1
     ) -> Environment:
-        """Check and open the environment of a folder; clear what dead readers left behind.
+        """Check and open the environment of a folder; free the slots of dead readers.
 
-        What a killed process wrote may still be in the page cache alone. It is synced before
-        anything reads it: a result that was shown must survive a power loss, and a group that is
-        sent again is acknowledged as done.
+        What a killed process wrote may be in the page cache only. It is synced before anything
+        reads it: a result that was shown must survive a power loss, and a group that is sent again
+        is acknowledged without being written again.
 
         Args:
             folder: of the environment.
-            map_bytes_max: size that data.mdb cannot outgrow.
-            synced_txn_id: a transaction that is known to have been synced: if it is the last one,
-                there is nothing to sync.
+            map_bytes_max: greatest size of data.mdb.
+            synced_txn_id: a transaction that is known to be synced; if it is the last one, the file
+                is not synced again.
 
         Raises:
-            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
+            DamagedEnvironment: data.mdb is missing, empty, truncated, damaged, or not LMDB's.
             StorageFailure: the device refused the sync.
             OSError: the system refused to open it.
         """
@@ -326,7 +331,7 @@ class Environment:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Open a read transaction; short ones only, an old one keeps pages from being reused.
+        """Open a read transaction; a short one, because its pages cannot be reused meanwhile.
 
         Raises:
             InternalError: LMDB found the file damaged.
@@ -339,7 +344,11 @@ class Environment:
             raise _unreadable(error) from error
 
     def look_ahead(self, *databases: SubDatabase, first: bytes = b"") -> Iterator[bytes]:
-        """Look at pages that will be walked through, one after the other, within a transaction.
+        """Check the pages that a walk will read, one leaf at a time; within a transaction.
+
+        Args:
+            databases: to walk through.
+            first: first key of the walk.
 
         Yields:
             Upper bounds; see `Pages.uppers`.
@@ -360,7 +369,9 @@ class Environment:
             ) from error
 
     def get_many(self, database: SubDatabase, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys from one transaction; the shortcut of the read path.
+        """Return the values of keys, None for missing ones, from one transaction.
+
+        It does without the objects of `read`, because every search that returns items calls it.
 
         Raises:
             InternalError: LMDB found the file damaged.
@@ -378,11 +389,11 @@ class Environment:
             self._gate.leave()
 
     def _grow(self, map_bytes: int) -> None:
-        """Remap the file, larger, once no transaction is open.
+        """Enlarge the map, once no transaction is open.
 
         Raises:
-            StorageFull: there is not enough address space; the map is as it was.
-            StorageFailure: LMDB could not map it; the process must end.
+            StorageFull: there is not enough address space; the map has not changed.
+            StorageFailure: LMDB could not map the file again; the process must end.
         """
         try:  # LMDB unmaps first, and would be left without a map
             mmap.mmap(-1, map_bytes, mmap.MAP_PRIVATE, prot=0).close()
@@ -403,14 +414,15 @@ class Environment:
             txn.abort()
 
     def change(self, work: Callable[[Transaction], T]) -> T:
-        """Commit what a function does with the write transaction; the map grows where needed.
+        """Run a function in a write transaction, commit, and return its result; the map may grow.
 
         Args:
             work: called again, with a new transaction, after the map has grown.
 
         Raises:
             StorageFull: the map is full and cannot grow; nothing was changed.
-            StorageFailure: the commit failed; what the disk has is unknown until a reopen.
+            InternalError: a page is damaged; nothing was changed.
+            StorageFailure: the commit failed; the state on disk is unknown until a reopen.
         """
         while True:
             map_bytes = self._map_bytes
@@ -426,12 +438,12 @@ class Environment:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """Open the write transaction; commits and syncs at the end, aborts on an exception.
+        """Open the write transaction: commit and sync it at the end, abort it on an exception.
 
         Raises:
             StorageFull: the map is full; nothing was changed.
             InternalError: a page is damaged; nothing was changed.
-            StorageFailure: the commit failed; what the disk has is unknown until a reopen.
+            StorageFailure: the commit failed; the state on disk is unknown until a reopen.
         """
         with self._writing:
             try:
@@ -450,20 +462,20 @@ class Environment:
                 txn.commit()
             except lmdb.Error as error:
                 raise self._refused(error) from error
-            # (A transaction that changed nothing gets no number of its own.)
+            # (LMDB does not keep the number of a transaction that changed nothing.)
             self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
 
     def _refused(self, error: lmdb.Error) -> Exception:
-        """Return the error for a write that LMDB refuses."""
+        """Return the error to raise for a write that LMDB refuses."""
         if isinstance(error, lmdb.MapFullError):
             return self._full()
         return _unreadable(error) if isinstance(error, _DAMAGE) else self._failure(error)
 
     def _failure(self, error: lmdb.Error) -> StorageFailure:
-        """Return the error for what the device refused.
+        """Return the error to raise for a write that the device refused.
 
-        LMDB reports a short write on a full disk as an input/output error, so check the free space
-        too.
+        LMDB reports a short write on a full disk as an input/output error, so the free space is
+        checked too.
         """
         is_full = isinstance(error, lmdb.DiskError) or has_no_block(self.folder)
         return StorageFailure(f"{self.data_path}: {error}", is_full=is_full)
@@ -478,8 +490,8 @@ class Environment:
         """Write zeros after the last page, for the next small commits; on the write thread.
 
         The sync of a commit that extends the file waits for the file system's journal, and so for
-        whatever else is being written to the disk: 1 to 10 ms instead of 0.2. So the file grows by
-        16 to 250 pages of zeros at a time, if the disk has room.
+        all other writes to the disk: 1 to 10 ms instead of 0.2. So the file grows by 16 to 256
+        pages at a time. A full disk is not an error here.
 
         Raises:
             OSError: the device failed.
@@ -497,12 +509,12 @@ class Environment:
                     raise
 
     def file_bytes(self) -> int:
-        """Return how far data.mdb is written, including free pages."""
+        """Return the bytes of data.mdb up to its last page, free pages included."""
         with self._gate.reading():
             return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
-        """Return the bytes of pages in use, without pages that are free for reuse."""
+        """Return the bytes of pages in use, without free ones."""
         pages = 16  # meta pages, free list, roots
         with self._gate.reading(), self._env.begin() as txn:
             for database in self._databases.values():
@@ -511,7 +523,7 @@ class Environment:
         return int(pages * self._page_size)
 
     def release_pages(self) -> None:
-        """Unmap the file's pages until they are read again."""
+        """Release the resident pages of the file; see `residency`."""
         with self._gate.reading():
             if self._mappings is None:
                 self._mappings = find_mappings(self.data_path)
@@ -519,14 +531,14 @@ class Environment:
                 release_pages(mapping)
 
     def num_readers(self) -> int:
-        """Return how many slots of the reader table were ever taken."""
+        """Return the most slots of the reader table that were ever in use."""
         with self._gate.reading():
             return int(self._env.info()["num_readers"])
 
     def last_txn_id(self) -> int:
-        """Return the number of the last transaction whose commit was seen to be on disk.
+        """Return the number of the last transaction that is known to be on disk.
 
-        LMDB's own number will not do: it shows a meta page whose sync still runs in another thread.
+        LMDB's own number would not do: it may be that of a commit which another thread still syncs.
         """
         return self._last_txn_id
 
@@ -534,7 +546,8 @@ class Environment:
         """Write a compact, consistent copy of data.mdb into a folder; writes go on meanwhile.
 
         Raises:
-            StorageFailure: the copy could not be written; this environment is as it was.
+            StorageFull: there is not enough address space to enlarge the map first.
+            StorageFailure: the copy could not be written; this environment has not changed.
         """
         with self._writing:
             wanted = _map_bytes_for(MAP_ROOM_FACTOR * self.file_bytes(), self.map_bytes_max)
@@ -550,7 +563,7 @@ class Environment:
 
 
 def _map_bytes_for(num_bytes: int, map_bytes_max: int) -> int:
-    """Return the smallest size of a map that holds a file of this many bytes."""
+    """Return the smallest size of a map for this many bytes, at most `map_bytes_max`."""
     map_bytes = MAP_BYTES_MIN
     while map_bytes < num_bytes:
         map_bytes *= MAP_GROWTH

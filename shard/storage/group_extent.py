@@ -1,15 +1,16 @@
-"""How far the newest write group reaches, where several hosts share a log.
+"""The extent of the newest write group: which shards it changes. For hosts that share a log.
 
     meta maps "reach" to | seq u64 | settled u64 | first u64 | shard u16[] |
 
-A host that is killed may have a group on some of its shards only. To see it after a restart, each
-shard stores with its part, in the same transaction, which shards the group changes. It also stores
-the entry up to which the host had applied everything at that time.
+A host that is killed may have a group on some of its shards only. So that a restart can tell, each
+shard stores which shards the group changes, in the same transaction as its part of the group. It
+also stores the seq up to which the host had applied all groups at that time.
 
 Only the newest group of an index can be incomplete: the next one is sent when all shards have it.
-A host that lags applies many groups in one commit, as a group that joins them (`first` is the
-oldest): each shard has all of its parts or none, and all shards give it the same seq.
-Cost: one more value of some twenty bytes in a page that the transaction changes anyway.
+A host that lags applies many groups in one commit, joined into one group (`first` is the oldest):
+each shard has all of them or none, and all shards give the joined group the same seq.
+
+Cost: one more value of about thirty bytes, in a page that the transaction changes anyway.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ _HEAD: Final = struct.Struct("<QQQ")
 
 
 class Extent(NamedTuple):
-    """The reach of a group."""
+    """The extent of a group."""
 
     seq: int
     settled: int
-    """All groups up to this one were on all shards of the host when the group was sent."""
+    """When the group was sent, all shards of the host had all groups up to this seq."""
     first: int
-    """The first of the groups that it joins; itself if it is a single one."""
+    """The seq of the oldest group that it joins; its own if it joins none."""
     shards: tuple[int, ...]
-    """Those that the group changes."""
+    """Ordinals of the shards that the group changes."""
 
 
 def write_extent(
     txn: Transaction, seq: int, settled: int, first: int, shards: Sequence[int]
 ) -> None:
-    """Store the extent of a group; that of the one before is forgotten."""
+    """Store the extent of a group, in place of the one before."""
     content = _HEAD.pack(seq, settled, first) + np.array(shards, "<u2").tobytes()
     txn.put(SubDatabase.META, _KEY, encode_value(0, content))
 
@@ -51,7 +52,11 @@ def write_extent(
 def read_extent(txn: Transaction) -> Extent | None:
     """Return the extent that was stored last; None if there is none.
 
-    It is of an older group if an older program, or one without a shared log, wrote the newest.
+    It is that of an older group if a host without a shared log, or an older program, has written
+    the newest.
+
+    Raises:
+        InternalError: item_corrupt, its checksum differs.
     """
     value = txn.get(SubDatabase.META, _KEY)
     if value is None:

@@ -1,4 +1,4 @@
-"""The log of recent write groups, with the records that each added and removed; and tombstones.
+"""The log of recent write groups, with the records that each added and deleted; and tombstones.
 
     groups       maps seq (u64 BE) to one write group:
                  | first record u64 | num records u32 | num deleted u32 | num operations u32
@@ -11,11 +11,11 @@
 (each after checksum and version, see codecs.py)
 
 A write group appends one value to `groups`: a few bytes at the right edge of a tree, whatever
-records it deletes. Writing tombstones at once instead would touch a page per chunk, of up to 8 KiB,
-with every single-item update. The log is compacted into `tombstones` later, many groups at a time,
-once the horizon has passed them: then no search needs to know any more *when* a record died. Until
-then the log answers, also after a restart: what did the index look like at seq s? And: was this
-group applied already, with which outcomes? (A group that is sent again must change nothing.)
+records it deletes. To write tombstones at once would rewrite a chunk of up to 8 KiB with every
+update of a single item. The log is compacted into `tombstones` later, many groups at a time, once
+the horizon has passed them: no search needs to know any more *when* a record was deleted. Until
+then the log answers, also after a restart: what did the index look like at seq s; was this group
+applied already, with which outcomes? (A group that is sent again must change nothing.)
 
 Costs: one append per group; compacting 256 groups rewrites each touched chunk once.
 
@@ -43,10 +43,11 @@ _STATE_KEY = b"state"
 
 CHUNK_BITS = 16
 GROUPS_UNCOMPACTED_MAX = 256
-"""Compact when more could be: bounds what is read at open."""
+"""Compact once more groups than this can be: bounds what an open reads."""
 DELETED_UNCOMPACTED_MAX = 4_096
-"""Compact when the log has more dead records that could be compacted. Open cannot know which
-records of the log may be forgotten, so it indexes again those that merges have dropped."""
+"""Compact once the groups that can be compacted have more deleted records than this. An open cannot
+know which records of the log a search may still need, so it indexes again those that merges have
+dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class State:
     seq_compacted: int = 0
     """Groups up to here are no longer in the log."""
     num_docs: int = 0
-    """Live documents: what the segments must add up to."""
+    """Live documents: the sum over all segments, and over the damaged items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class Group:
 
     Attributes:
         seq: its number.
-        first_record, num_records: the records it added.
-        deleted: uint64, records it removed (of earlier groups, or its own).
-        outcomes: uint8 by operation: `common.protocol.write_operations.Outcome`.
+        first_record, num_records: the records that it added.
+        deleted: uint64, records that it deleted (of earlier groups, or its own).
+        outcomes: a byte by operation: `common.protocol.write_operations.Outcome`.
     """
 
     seq: int
@@ -80,7 +81,11 @@ class Group:
 
 
 def read_state(txn: Transaction) -> State:
-    """Return the counters; all zero for a new index."""
+    """Return the counters; all zero for a new index.
+
+    Raises:
+        InternalError: item_corrupt, their checksum differs.
+    """
     value = txn.get(SubDatabase.META, _STATE_KEY)
     if value is None:
         return State()
@@ -107,7 +112,11 @@ def append_group(txn: Transaction, group: Group) -> None:
 
 
 def read_groups(txn: Transaction) -> list[Group]:
-    """Return the groups that are not compacted, oldest first."""
+    """Return the groups that are not compacted, oldest first.
+
+    Raises:
+        InternalError: item_corrupt, the checksum of one differs.
+    """
     groups = []
     for key, value in txn.items(SubDatabase.GROUPS):
         seq = key_number(key)
@@ -126,9 +135,12 @@ def compact_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> S
     """Move the oldest groups of the log into the tombstones.
 
     Args:
-        txn: the write transaction; its owner writes the returned state.
-        state: counters before.
+        txn: the write transaction; the caller writes the returned state.
+        state: the counters.
         groups: the oldest of the log, in order; the horizon has passed all of them.
+
+    Returns:
+        The counters afterwards.
     """
     if not groups:
         return state
@@ -139,7 +151,11 @@ def compact_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> S
 
 
 def read_tombstones(txn: Transaction) -> NDArray[np.uint64]:
-    """Return all dead records of compacted groups that are still stored, ascending."""
+    """Return the deleted records of compacted groups that are still stored, uint64, ascending.
+
+    Raises:
+        InternalError: item_corrupt, the checksum of a chunk differs.
+    """
     chunks = [np.zeros(0, np.uint64)]
     for key, value in txn.items(SubDatabase.TOMBSTONES):
         chunk = key_number(key)
@@ -149,11 +165,11 @@ def read_tombstones(txn: Transaction) -> NDArray[np.uint64]:
 
 
 def purge_records(txn: Transaction, records: NDArray[np.uint64]) -> None:
-    """Remove dead records for good: their items and their tombstones.
+    """Remove the items and the tombstones of deleted records.
 
     Args:
         txn: the write transaction.
-        records: of compacted groups; in no segment and no snapshot any more.
+        records: uint64, of compacted groups; no segment and no snapshot has them any more.
     """
     for record in records.tolist():
         txn.delete(SubDatabase.DOCUMENTS, number_key(record))
@@ -179,7 +195,7 @@ def _change_tombstones(txn: Transaction, records: NDArray[np.uint64], *, is_dead
 
 
 def _by_chunk(records: NDArray[np.uint64]) -> Iterable[tuple[int, list[int]]]:
-    """Yield (chunk, low halves) of records."""
+    """Yield the number of each chunk of records, and the low 16 bits of its records."""
     ascending = np.sort(records)
     chunks = ascending >> np.uint64(CHUNK_BITS)
     borders = np.flatnonzero(np.diff(chunks)) + 1

@@ -1,12 +1,12 @@
-"""Reads items out of their values: those of a page are checked and decoded in one pass.
+"""Checks and decodes the items of a page in one pass, where they are stored as word codes.
 
-A page has ten items or a hundred, and each search reads one. Item by item, slices, checksums and
-arrays take twice as long as the decoding itself.
+Each search reads a page of ten items or a hundred. Item by item, slices, checksums and arrays would
+take twice as long as the decoding itself.
 
     values    | header and frame of each, see `codecs` and `word_codes` | … | padding |
     items     | the decoded bytes of each, one after the other | padding |
 
-Costs: 1 µs an item of 500 bytes, and 6 µs a page.
+Costs: 1 µs for an item of 500 bytes, and 6 µs for the page.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def read_values(
     """Return the items of values; None for damaged ones, and those of other codecs.
 
     Args:
-        records: the number of each.
+        records: of the values.
         values: as stored; None: there is no such record.
-        codec: byte of those to read.
-        decoding: of the words that they were made with.
-        bytes_max: of all items.
+        codec: codec byte of the items to read.
+        decoding: tables of the words that they are encoded with.
+        bytes_max: most bytes of all items.
 
     Raises:
-        PayloadTooLarge: they have more bytes.
+        PayloadTooLarge: the items have more bytes.
     """
     parts = [b"" if value is None else value for value in values]
     bounds = np.zeros(len(parts) + 1, np.int64)

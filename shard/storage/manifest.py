@@ -16,9 +16,8 @@ name are leftovers. File numbers are never reused.
 Each is one line of checksum and one of JSON. An index manifest that fails its checksum is
 treated as missing: the truth is whole without it, and the derived files are rebuilt.
 
-The manifests also guard against an *older or emptier* data.mdb: LMDB silently opens a file of zero
-bytes as an empty database, and nothing inside a file can tell that it was put back from last
-week.
+The manifests also guard against an *older or empty* data.mdb: LMDB opens a file of zero bytes as an
+empty database, and no file can tell of itself that it is last week's copy.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from common.data_directory import write_atomically
 from common.undecodable import UNDECODABLE
 
 FORMAT = 1
-"""Version of both manifests. Of an index manifest any other is rebuilt, of shard.json refused."""
+"""Version of both manifests. With another one, an index manifest is rebuilt, shard.json refused."""
 
 MANIFEST_FILE = "MANIFEST.json"
 SHARD_FILE = "shard.json"
@@ -54,17 +53,17 @@ class SegmentEntry(Struct, frozen=True):
 
 
 class DictionaryEntry(Struct, frozen=True):
-    """A facet dictionary: its pieces in order of their values."""
+    """A facet dictionary: its files, in order of their values."""
 
     pieces: tuple[SegmentEntry, ...]
     num_values: int
 
 
 class Settled(Struct, frozen=True):
-    """What the truth had when a manifest was written; so an untouched index need not be opened."""
+    """Counters of the truth when the manifest was written: an unchanged index stays closed."""
 
     txn_id: int
-    """While data.mdb ends with this transaction, the others hold."""
+    """The counters hold while this is the last transaction of data.mdb."""
     seq_max: int
     num_docs: int
     num_bytes: int
@@ -80,13 +79,13 @@ class IndexManifest(Struct, frozen=True):
     name: str
     revision: int
     configuration: dict[str, Any]
-    """As posted: what the files were made with."""
+    """As posted: the files were built with it."""
     next_record: int
     """The files cover the live documents of all smaller records."""
     next_file: int
     """Number of the next derived file."""
     txn_id: int
-    """Last transaction of data.mdb when this was written: it must have that one."""
+    """Last transaction of data.mdb when this was written; without it, data.mdb is refused."""
     fields: tuple[str, ...]
     """Path by field number."""
     segments: tuple[SegmentEntry, ...]
@@ -94,7 +93,7 @@ class IndexManifest(Struct, frozen=True):
     damaged: tuple[int, ...] = ()
     """Live records that the segments leave out, because their items cannot be read."""
     settled: Settled | None = None
-    """None if a transaction was being written."""
+    """None if a transaction was being written then."""
 
 
 class ShardManifest(Struct, frozen=True):
@@ -105,11 +104,11 @@ class ShardManifest(Struct, frozen=True):
     num_shards: int
     indexes: tuple[int, ...]
     seq_max: int = 0
-    """At least the highest seq of dropped indexes: it is never reused."""
+    """No dropped index had a higher seq; none is ever reused."""
 
 
-# Made here, once: msgspec inspects a class at its first use, and if two threads that open indexes
-# do that at the same time, the process crashes.
+# Made once, at import: msgspec inspects a class at its first use, and the process crashes if two
+# threads that open indexes do that at the same time.
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (IndexManifest, ShardManifest)
 }
@@ -125,14 +124,14 @@ _decode_header = msgspec.json.Decoder(_Header).decode
 
 
 class UnreadableManifest(Exception):
-    """The file exists, but is cut, damaged, or of another format."""
+    """The file exists, but is truncated, damaged, or of another format."""
 
 
 def write_manifest(path: Path, manifest: Struct) -> None:
     """Replace a manifest.
 
     Raises:
-        OSError: no room, or the device failed; the previous manifest stays in force.
+        OSError: the disk is full, or the device failed; the previous manifest stays in force.
     """
     content = msgspec.json.encode(manifest)
     checksum = xxhash.xxh3_64_hexdigest(content).encode()
@@ -144,6 +143,7 @@ def read_manifest(path: Path | str, kind: type[T]) -> T | None:
 
     Raises:
         UnreadableManifest: it is damaged, or of a format that this program does not know.
+        OSError: it cannot be read, which says nothing about its content.
     """
     name = os.path.basename(path)
     try:
@@ -163,7 +163,7 @@ def read_manifest(path: Path | str, kind: type[T]) -> T | None:
 
 
 def _read(path: Path | str) -> bytes:
-    """Return the content of a file; a start reads one for each index."""
+    """Return the content of a file; without a file object, because a start reads many."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces = []

@@ -3,7 +3,8 @@
     page 0, 1:  | header 16 | magic u32 | version u32 | address u64 | map size u64
                 | free tree 48 (first u32: page size) | main tree 48 | last page u64 | txn id u64
 
-The page with the greater transaction number counts. The file must reach to its last page.
+The page with the greater transaction number is the current one. The file must not end before its
+last page.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _META_PAGES = 2
 
 @dataclass(frozen=True, slots=True)
 class MetaPage:
-    """The header of data.mdb."""
+    """A meta page of data.mdb."""
 
     page_size: int
     last_page: int
@@ -37,14 +38,14 @@ def read_meta_page(path: Path | str) -> MetaPage:
     """Read the newer meta page of a data.mdb, without LMDB.
 
     Raises:
-        DamagedEnvironment: the file is missing, cut, empty, or not LMDB's.
-        OSError: it cannot be read; that says nothing about what is in it.
+        DamagedEnvironment: the file is missing, truncated, empty, or not LMDB's.
+        OSError: it cannot be read, which says nothing about its content.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
-    try:  # (This runs for every index at a start: a file object would cost twice as much.)
+    try:  # (A start does this for each index; a file object would take twice as long.)
         size = os.fstat(file).st_size
         first = _parse_meta(os.pread(file, _META_BYTES, 0))
         if first is None:
@@ -59,7 +60,7 @@ def read_meta_page(path: Path | str) -> MetaPage:
     expected = (max(newest.last_page, _META_PAGES - 1) + 1) * newest.page_size
     if size < expected:
         raise DamagedEnvironment(
-            f"{path} was cut: {size} bytes instead of {expected}: restore it from a backup"
+            f"{path} is truncated: {size} bytes instead of {expected}: restore it from a backup"
         )
     return newest
 

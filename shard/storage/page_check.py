@@ -1,9 +1,9 @@
-"""Looks at the pages of a sub-database before LMDB walks through them.
+"""Checks the pages of a sub-database before LMDB walks through them.
 
-LMDB's pages carry no checksums. It looks up a key in a damaged page with an error; a cursor that
-steps into one ends the process by an assertion, or reads past the map. So a reader that walks
-through a sub-database looks at each page first: is it what its parent says, and do its nodes lie
-within it? What is in a node is covered by the checksum of its value.
+LMDB's pages carry no checksums. A lookup in a damaged page is an error; but a cursor that steps
+into one fails an assertion, which ends the process, or reads past the map. So a reader that walks
+through a sub-database checks each page first: is it the one that its parent names, and do its nodes
+lie within it? The content of a node is covered by the checksum of its value.
 
     page   | number u64 | u16 | flags u16 | lower u16 | upper u16 | offsets u16 … ) free ( nodes |
            0            8     10          12          14          16            lower    upper
@@ -13,7 +13,8 @@ within it? What is in a node is covered by the checksum of its value.
     leaf     low, high: size of the data (32 bits); flags: 1, it is the number of the page where the
              data begins; 2, it is a sub-database: | 40 bytes | root page u64 |
 
-The pages belong to the newest transaction, of which a reader that began before keeps all.
+The pages are those of the newest transaction. None of them is reused while a reader is open that
+began before the check.
 
 Cost: 4 µs a page.
 """
@@ -44,7 +45,7 @@ END: Final = b"\xff" * 512
 
 
 class DamagedPage(Exception):
-    """A page is not what its parent says, or its nodes do not lie within it."""
+    """A page is not the one that its parent names, or its nodes do not lie within it."""
 
 
 class Pages:
@@ -66,7 +67,7 @@ class Pages:
         """Return the root page of a sub-database; `NO_PAGE` if it is empty.
 
         Raises:
-            DamagedPage: a page on the way is damaged.
+            DamagedPage: a page of the tree of sub-databases is damaged, or the name is missing.
         """
         for at, size, flags in self._leaf_nodes(main_root):
             start = at + _NODE.size
@@ -76,14 +77,18 @@ class Pages:
         raise DamagedPage(f"it has no sub-database {name.decode()}")
 
     def uppers(self, root: int, first: bytes = b"") -> Iterator[bytes]:
-        """Look at the leaves of a tree, from the one that may have a key on.
+        """Check the leaves of a tree, in order, from the first that can have a key.
+
+        Args:
+            root: page of the tree; `NO_PAGE`: the tree is empty.
+            first: the key.
 
         Yields:
-            For each leaf, once it has been looked at: the key that is greater than all of its keys,
-            and where those of the next leaf begin.
+            For each leaf, once it is checked: an upper bound of its keys, which is a lower bound of
+            those of the next leaf.
 
         Raises:
-            DamagedPage: the next leaf, or a page on the way to it, is damaged.
+            DamagedPage: the next leaf, or a branch that leads to it, is damaged.
         """
         if root != NO_PAGE:
             for page, starts, upper in self._leaves(root, first, END, 0):
@@ -91,7 +96,7 @@ class Pages:
                 yield upper
 
     def _leaf_nodes(self, root: int) -> Iterator[tuple[int, int, int]]:
-        """Yield place, key size and flags of each node of a tree's leaves."""
+        """Yield offset in the file, key size and flags of each node of a tree's leaves."""
         for page, starts, _ in self._leaves(root, b"", END, 0):
             self._check_leaf(page, starts)
             for start in starts.tolist():
@@ -116,7 +121,7 @@ class Pages:
                 yield from self._leaves(child, first, upper_of_child, depth + 1)
 
     def _child(self, page: int, start: int) -> tuple[int, bytes]:
-        """Return a child of a branch, and the key that its keys begin with."""
+        """Return a child of a branch, and the lower bound of its keys."""
         at = page * self._page_size + start
         low, high, top, key_size = _NODE.unpack_from(self._data, at)
         if start + _NODE.size + key_size > self._page_size:

@@ -1,18 +1,17 @@
-"""After a start: verify segments and read stored items into the page cache, before they are needed.
+"""After a start: verifies segments and reads stored items into the page cache, before any search.
 
-Opening an index maps its large segments, whose blocks are verified when they are first touched, and
-its data.mdb. So the first searches wait for the disk: for whole blocks, and for each hit, ten times
-for a page of ten, one after the other: 10-60 ms where the same search takes one later. A thread
-reads the files once, by short calls, so that searches pass.
+Opening an index maps its data.mdb and its large segments, whose blocks are verified when they are
+first touched. So the first searches would wait for the disk: for whole blocks of segments, and once
+for each hit of a page. That takes 10-60 ms, where the same search takes 1 ms later. A thread reads
+the files once, by short calls, between which searches run.
 
-It reads what most searches need first, so that this is in memory when the coordinator begins to
-serve. The rest waits a few seconds, because the first searches need the disk, and is read at the
-lowest priority.
+It begins with what most searches read, which is in memory when the coordinator begins to serve. The
+rest waits a few seconds, because the first searches need the disk, and is read at the lowest
+priority.
 
-Segments are read as a whole, so that damage is found soon. Of data.mdb it reads no more than
-a share of the memory that is free or holds other cached pages, since pages that do not stay would
-only evict needed ones. The limit of a control group counts: a container has no more than that,
-whatever the host has.
+Segments are read as a whole, so that damage is found soon. Of data.mdb it reads no more than a
+share of the memory that is free or holds other cached pages: pages that cannot stay would only
+evict others. In a container, the limit of its control group counts.
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ from common.process.priority import run_in_background
 MEMORY_SHARE: Final = 2
 """All shards together read at most 1 / `MEMORY_SHARE` of what is available."""
 FILE_BYTES_MIN: Final = 1 << 20
-"""Smaller files are not worth it: the kernel reads their surroundings with the first item."""
-
+"""Smaller files are not worth it: with the first item, the kernel reads most of them ahead."""
 
 LATER_SECONDS: Final = 3.0
-"""What is not read by most searches is read this long after the start."""
+"""What most searches do not read is read this long after the start."""
 _POLL_SECONDS: Final = 0.05
 _SOON, _LATER = 0, 1
 _Verify: TypeAlias = Callable[[threading.Event], None]
@@ -47,7 +45,7 @@ _log = Log("shard")
 
 
 class _Step(NamedTuple):
-    """Something to do: the soonest first, then in order."""
+    """A piece of work; ordered by rank, then by number."""
 
     rank: int
     number: int
@@ -55,10 +53,10 @@ class _Step(NamedTuple):
 
 
 class ReadAhead:
-    """The thread; tell it what to `verify` and to `read`, `stop` it.
+    """Verifies and reads files in a thread, which starts with the first of them.
 
     Args:
-        num_shards: that share the memory.
+        num_shards: shards that share the memory.
     """
 
     def __init__(self, num_shards: int) -> None:
@@ -69,17 +67,17 @@ class ReadAhead:
         self._thread: threading.Thread | None = None
 
     def verify(self, verify_searched: _Verify, verify_all: _Verify) -> None:
-        """Verify a segment.
+        """Schedule the verification of a segment.
 
         Args:
-            verify_searched: verifies what most searches read; returns early once the event is set.
-            verify_all: the rest too.
+            verify_searched: verifies what most searches read; returns early once its event is set.
+            verify_all: likewise, verifies the whole segment.
         """
         self._add(_SOON, lambda: verify_searched(self._is_stopping))
         self._add(_LATER, lambda: verify_all(self._is_stopping))
 
     def read(self, path: Path, size: int) -> None:
-        """Read a file as soon as what was added before is done.
+        """Schedule the reading of a file, unless it is small.
 
         Args:
             path: of the file.
@@ -92,12 +90,14 @@ class ReadAhead:
         self._steps.put(_Step(rank, next(self._numbers), do))
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
-            with contextlib.suppress(RuntimeError):  # none can be started now: the next call tries
+            with contextlib.suppress(
+                RuntimeError
+            ):  # no thread can start: the next call tries again
                 thread.start()
                 self._thread = thread
 
     def stop(self) -> None:
-        """End after the call in progress."""
+        """End the thread after the call in progress; further work is not done."""
         self._is_stopping.set()
         if self._thread is not None:
             self._add(_SOON, lambda: None)  # wakes it
@@ -118,18 +118,18 @@ class ReadAhead:
             if not self._is_stopping.is_set():
                 try:
                     step.do()
-                except Exception as error:  # a search that needs it meets the same, and reports it
+                except Exception as error:  # a search that reads it fails likewise, and reports it
                     _log.error("reading ahead failed", cause=error)
-            del step  # what it holds may be closed
+            del step  # it would keep what it refers to open
 
     def _read(self, path: Path) -> None:
-        with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: no matter
+        with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: ignore it
             bytes_max = available_bytes() // (MEMORY_SHARE * self._num_shards)
             read_once(path, bytes_max, self._is_stopping)
 
 
 def read_once(path: Path, bytes_max: int, is_stopping: threading.Event) -> int:
-    """Read the beginning of a file and forget it; return how many bytes.
+    """Read the beginning of a file into the page cache; return how many bytes.
 
     Raises:
         OSError: it cannot be read.

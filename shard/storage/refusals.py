@@ -1,4 +1,4 @@
-"""What the disk refuses, and what is damaged: the errors of storage, and their causes in words."""
+"""The errors of storage, for refused operations and damaged files; and their causes in words."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ CAUSES: Final = {
     errno.EROFS: "the disk is read-only",
     errno.EBUSY: "it is being closed",
 }
-"""Of errors of the system that say nothing about what is on the disk."""
+"""By errno, for errors of the system that say nothing about the content of a file."""
 
 
 class DamagedEnvironment(Exception):
-    """data.mdb cannot be what was last acknowledged; the message names the file and the remedy."""
+    """data.mdb cannot have all acknowledged writes; the message names the file and the remedy."""
 
 
 class StorageFailure(Exception):
-    """The device refused a write or a sync: nothing may be written again before a reopen.
+    """The device refused a write or a sync: nothing may be written before a reopen.
 
-    After a failed sync the kernel has dropped the dirty pages and reports success next time, so the
-    only safe answer is to end the process and read back what the disk has.
+    After a failed sync the kernel may have dropped the dirty pages, and reports success next time.
+    So the only safe reaction is to end the process, and read what the disk has.
 
     Attributes:
-        is_full: whether the reason is that the disk has no room.
+        is_full: whether the disk is full.
     """
 
     def __init__(self, message: str, *, is_full: bool = False) -> None:
@@ -43,14 +43,14 @@ class StorageFailure(Exception):
 
 
 def is_disk_full(error: OSError | StorageFailure) -> bool:
-    """Return whether a write was refused because the disk has no room."""
+    """Return whether a write was refused because the disk, or the user's quota, is full."""
     if isinstance(error, StorageFailure):
         return error.is_full
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def cause_of(error: OSError | StorageFailure) -> str:
-    """Return why the system refused something, without paths."""
+    """Return why the system refused an operation, in words without paths."""
     if isinstance(error, StorageFailure) or error.errno is None:
         return "the disk refused it"
     return CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
@@ -58,13 +58,14 @@ def cause_of(error: OSError | StorageFailure) -> str:
 
 @contextmanager
 def explaining_refusal(what: str) -> Iterator[None]:
-    """Report to a client what the system refused, and why; the log has the paths.
+    """Turn errors of the system into ones for clients, without paths.
 
     Args:
-        what: what could not be done: "to make the index".
+        what: the operation: "to make the index".
 
     Raises:
-        StorageFull, InternalError: instead of OSError and StorageFailure.
+        StorageFull: instead of an OSError or StorageFailure, if the disk is full.
+        InternalError: instead of any other.
     """
     try:
         yield
@@ -75,7 +76,7 @@ def explaining_refusal(what: str) -> Iterator[None]:
 
 
 def has_no_block(folder: Path) -> bool:
-    """Return whether the disk of a folder has not one block left."""
+    """Return whether the disk of a folder has no free block."""
     try:
         return os.statvfs(folder).f_bavail == 0
     except OSError:

@@ -1,29 +1,29 @@
-"""Measures how much of mapped files is resident in this process, and releases pages.
+"""Bounds how much of the mapped files is resident in this process, by releasing pages.
 
-LMDB maps its file, and segments are mapped; each page that a read touches stays in the process's
-page table and counts as resident, although the kernel could drop it any time. The kernel also maps
-its surroundings: 64 KiB at least, and up to 2 MiB of what it has in one piece (that depends on how
-the file was written). So a few hundred searches map the whole of data.mdb, and a day of them every
-column of every segment. When more than a budget is mapped, mappings get `MADV_DONTNEED`: the page
-table entries go, the pages stay in the page cache, and the next read of one costs a minor fault
-(3 µs, for 16 pages or more) instead of a disk read. data.mdb and segments share one budget, because
-the kernel reports their sum cheaply. It is a share of the files' size, so that pages that many
-searches read stay mapped and memory stays below the size of the data.
+data.mdb and segments are mapped. Each page that a read touches stays in the process's page table
+and counts as resident, although the kernel could evict it at any time. The kernel also maps the
+pages around it: 64 KiB at least, and up to 2 MiB where the page cache has them as one large folio.
+So a few hundred searches map the whole of data.mdb, and a day of searches maps every column of
+every segment. When more than a budget is resident, mappings get `MADV_DONTNEED`: their page table
+entries go, the pages stay in the page cache, and the next read of one costs a minor fault (3 µs,
+for 16 pages or more) instead of a disk read. data.mdb and segments share one budget, because the
+kernel reports their sum cheaply. It is a share of the files' size: pages that many searches read
+stay mapped, and memory stays below the size of the data.
 
-The stored items go first. Each hit that is shown maps the surroundings of an item that is rarely
-read again, so they are most of what grows, while posting lists and columns are read by one search
-after the other. Segments follow where that is not enough, and each `_ALL_EVERY`th time, so that
-pages that are no longer read make room for stored items.
+Stored items are released first. Each hit that is shown maps the pages around an item that is rarely
+read again, so these make up most of the growth, while search after search reads the same posting
+lists and columns. Segments follow where that is not enough, and each `_ALL_EVERY`th time, so that
+pages that are no longer read make room.
 
-It is safe at any moment while the file is mapped: nothing writes through these mappings, so the
-entries hold nothing that the file does not.
+Releasing is safe at any moment while the file is mapped: nothing writes through these mappings, so
+their pages have no content but the file's.
 
-The resident size of one file is expensive to get (3 ms: the kernel walks the page tables of all
-mappings), that of all files together costs 10 µs. When that sum has dropped, something was unmapped
-and hides later reads; then all pages are released too.
+The resident size of one file takes 3 ms to get (the kernel walks the page tables of all mappings),
+that of all files together 10 µs. When the sum has dropped, a mapping has gone, and its share would
+hide later reads from the budget; then all pages are released too.
 
 The shard's event loop polls, not a thread: searches read on that loop, and a thread of lower
-priority would come too late just when they read most. It polls often while pages are read, and
+priority would run too late just when they read most. It polls often while pages are read, and
 rarely while nothing happens; pages read between two polls (some megabytes) may exceed the budget.
 """
 
@@ -41,25 +41,23 @@ _MADV_DONTNEED = 4
 _MAPS = Path("/proc/self/maps")
 _STATM = Path("/proc/self/statm")
 _SLACK_SHARE = 8
-"""The sum may shrink by this share of the budget before that means something: it is inexact."""
+"""The sum is inexact: it has dropped only if it shrank by more than this share of the budget."""
 _ALL_EVERY = 16
-"""Every this many releases, segments are released too, not only stored items."""
+"""Each n-th release is of segments too, not only of stored items."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
 
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.16
 
-
 RESIDENT_BYTES_MIN = 192 << 20
-"""Least budget of all shards together: the files of some hundred thousand items."""
+"""Least budget, for all shards together: the files of some hundred thousand items."""
 
 
 class PageBudget:
     """Keeps the resident pages of mapped files near a budget.
 
     Args:
-        resident_bytes_max: returns the present budget of all files together.
+        resident_bytes_max: returns the current budget of all files together, in bytes.
         release_items: releases the pages of stored items.
         release_all: releases the pages of all files.
 
@@ -90,7 +88,7 @@ class PageBudget:
             self.enforce()
 
     def enforce(self) -> bool:
-        """Release pages if over budget; returns whether it did."""
+        """Release pages if the budget is exceeded; return whether any were."""
         shared = shared_bytes()
         has_grown = shared > self._most
         self.pause = POLL_SECONDS_MIN if has_grown else min(2 * self.pause, POLL_SECONDS_MAX)

@@ -1,10 +1,11 @@
-"""Positions of sources of changes, written in the transaction of the changes.
+"""Positions in sources of changes, written in the transaction of the changes.
 
     meta maps "position/<source>" to JSON: [[seq, position], [seq before, position before]]
 
-A program that copies changes from elsewhere sends with them how far it has come, as a text of its
-own. Both become durable in one commit, so after any kill the position says exactly which changes
-this shard has. The entry before is kept for a backup at an earlier horizon: see `roll_back`.
+A program that copies changes from another database sends its position there with them, as a text of
+its own format. Both become durable in one commit, so after any kill the position says exactly which
+changes this shard has. The entry before it is kept for a backup at an earlier horizon: see
+`roll_back_positions`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Entry = list[list[int | str]]
 
 
 def read_positions(txn: Transaction) -> dict[str, tuple[int, str]]:
-    """Return, by source, the seq of its last group and its position then."""
+    """Return, by source, the seq of its last group and the position that came with it."""
     return {source: (int(entry[0][0]), str(entry[0][1])) for source, entry in _entries(txn).items()}
 
 
@@ -35,8 +36,8 @@ def write_positions(
     Args:
         txn: the write transaction.
         seq: of the group.
-        positions: by source; an empty one forgets its source.
-        num_max: most sources; a further one replaces the one that wrote least recently.
+        positions: by source; an empty one removes its source.
+        num_max: most sources; one more replaces the one that wrote least recently.
     """
     entries = _entries(txn)
     for source, position in positions.items():
@@ -52,7 +53,7 @@ def write_positions(
 
 
 def roll_back_positions(txn: Transaction, horizon: int) -> None:
-    """Set the positions to those of an earlier state; forget a source whose position is unknown."""
+    """Set the positions to those at a horizon; remove a source whose position then is unknown."""
     for source, entry in _entries(txn).items():
         kept = [one for one in entry if int(one[0]) <= horizon]
         if not kept:

@@ -1,21 +1,21 @@
 """Word codes: compresses the items of one index as sequences of words, and decodes them.
 
-Items repeat words, but seldom sentences. So an index learns its words from its first items, and an
-item becomes a sequence of their codes, short ones for frequent words (a canonical Huffman code over
-words; words with one space between them need no code for the space: Moura, Navarro, Ziviani,
-Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS 18 (2), 2000). An item is
-read without its neighbours, as with a zstd dictionary, in half to nine tenths of the bytes.
+Items repeat words, but seldom sentences. So an index learns its words from its first items, and
+each item becomes a sequence of their codes, which are short for frequent words: a canonical Huffman
+code over words, in which a single space between two words needs no code (Moura, Navarro, Ziviani,
+Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS 18 (2), 2000). As with a
+zstd dictionary, an item is read without its neighbours; it takes half to nine tenths of the bytes.
 
     item ─▶ tokens (`word_tokens`) ─▶ their codes (`word_dictionary`) ─▶ frame
 
     frame      | size of the item, 7 bits a byte, lowest first | codes, from the highest bit on |
-               a token that the dictionary lacks: the code of an escape, 6 bits of length, and the
-               codes of its bytes
+               a token that the dictionary lacks: the code of an escape, its length in 6 bits, and
+               the codes of its bytes
 
-In memory a dictionary takes some 15 bytes a token for reading (`word_decoding`), 20 more for
+In memory a dictionary takes some 15 bytes a token for reading (`word_decoding`), and 20 more for
 writing (`word_encoding`). `word_training` learns the words.
 
-Costs: 25 ns a token to encode, 10 ns to decode.
+Costs: 25 ns to encode a token, 10 ns to decode one.
 
 Worked example: tokens {"id": (1 bit), 7 (2 bits), } (2 bits): codes 0, 10, 11; the item {"id":7} is
 08 | 0 10 11 000: bytes 08 58.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PADDING_BYTES: Final = bytes(PADDING)
 _SIZE_BYTES_MAX: Final = 8
-"""Maximum bytes of the size at the beginning of a frame."""
+"""Most bytes of the size at the beginning of a frame."""
 
 
 class WordCodes:
@@ -47,11 +47,11 @@ class WordCodes:
         content: as returned by `word_training.train_words`.
 
     Raises:
-        DamagedDictionary: it is not.
+        DamagedDictionary: the content is not that.
 
     Attributes:
-        num_items: how many it was learnt from.
-        decoding: its tables, for `decode_item`.
+        num_items: how many items the words were learnt from.
+        decoding: the tables that `decode_item` takes.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -77,9 +77,9 @@ class WordCodes:
         return out[:end], frame_sizes
 
     def decode(self, frame: bytes) -> bytes | None:
-        """Decode a frame; None if it is damaged. Any thread.
+        """Decode a frame; None if it is damaged. Any thread may call this.
 
-        Those of a page are decoded together, by `shard.storage.item_values`.
+        The items of a page are decoded together, by `shard.storage.item_values`.
         """
         size = shift = at = 0
         for byte in frame[:_SIZE_BYTES_MAX]:

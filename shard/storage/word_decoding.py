@@ -1,7 +1,7 @@
-"""Reads items from word codes, by table: the next bits of a frame name a token.
+"""Decodes items from word codes, by table lookup.
 
-The next `_LOOKUP_BITS` bits name the token of any code that is no longer, so nearly all take one
-lookup; longer codes are found by their length.
+The next `_LOOKUP_BITS` bits of a frame determine the token if its code is no longer than that,
+which holds for nearly all tokens. Longer codes are found by their length.
 
 Cost: 10 ns a token.
 """
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _LOOKUP_BITS: Final = 12
 PADDING: Final = 64
-"""Bytes after frames, which are read 8 bytes at a time, and items, which are written 32 at a time.
-"""
+"""Bytes after frames (read 8 at a time), and after items (written 32 at a time)."""
 
 
 @arguments
@@ -43,10 +42,10 @@ class Decoding(NamedTuple):
     Attributes:
         token_bytes: of all tokens, padded.
         tokens: by number: where it begins << 8 | length << 2 | kind.
-        lookup: by the first bits: number << 8 | bits of the code; 0: it is longer.
-        bounds: by bits of a code: the first code that is not so short, in `CODE_BITS_MAX` bits.
-        bases: by bits of a code: number of its first token, less its first code.
-        byte_lookup: by the first bits: byte << 8 | bits of the code.
+        lookup: by the next `_LOOKUP_BITS` bits: number << 8 | bits of the code; 0: it is longer.
+        bounds: by bits of a code: the least code that is longer, in `CODE_BITS_MAX` bits.
+        bases: by bits of a code: number of the first token with so many, less its code.
+        byte_lookup: by the next `BYTE_BITS_MAX` bits: byte << 8 | bits of the code; 0: none.
     """
 
     token_bytes: NDArray[np.uint8]
@@ -60,7 +59,7 @@ class Decoding(NamedTuple):
 def _lookup(
     codes: NDArray[np.int64], bits: NDArray[np.int64], symbols: NDArray[np.int64], most: int
 ) -> NDArray[np.uint32]:
-    """Return symbol << 8 | bits by the first `most` bits, for codes that are no longer."""
+    """Return symbol << 8 | bits of its code, by the next `most` bits; 0: no code is so short."""
     lookup = np.zeros(1 << most, np.uint32)
     for code, size, symbol in zip(codes.tolist(), bits.tolist(), symbols.tolist(), strict=True):
         if size <= most:
@@ -96,7 +95,7 @@ def make_decoding(dictionary: WordDictionary) -> Decoding:
 
 @kernel(inline=True, allocates=False)
 def _window(frames: U8Array, bit: int) -> U64:
-    """Return the bits from `bit` on, the first one highest; 57 of them count."""
+    """Return the bits from `bit` on, the first one highest; at least 57 of them are valid."""
     word = load_u64(frames, bit >> 3)
     # Reverse the bytes: halves, then pairs, then single ones.
     word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
@@ -111,7 +110,7 @@ def _window(frames: U8Array, bit: int) -> U64:
 
 @kernel(inline=True, allocates=False)
 def item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
-    """Return the size at the beginning of a frame, and where it ends; -1: this is not a frame."""
+    """Return the size of a frame's item (-1: the frame is invalid), and where its codes begin."""
     size: Any = int64(0)
     shift = int64(0)
     at = start
@@ -121,7 +120,7 @@ def item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
         size |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            # A code has a bit at least, and stands for a token and a space at most.
+            # A code has at least one bit, and stands for at most a token and a space.
             if size > (end - at) * 8 * (TOKEN_BYTES_MAX + 1):
                 return int64(-1), at
             return size, at
@@ -130,11 +129,11 @@ def item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
 
 @kernel(inline=True, allocates=False)
 def _find_long(decoding: Decoding, window: U64) -> tuple[int, int]:
-    """Return the number of the token of a code of more than `_LOOKUP_BITS` bits, and its bits.
+    """Return the number of the token whose code has more than `_LOOKUP_BITS` bits, and these bits.
 
-    Codes are canonical: those of n bits are one range, above all shorter ones when written in
-    `CODE_BITS_MAX` bits. So the first range that does not end before the code says its bits; more
-    than `CODE_BITS_MAX`: no token has it.
+    Codes are canonical: those of n bits form one range, above all shorter ones if all are written
+    in `CODE_BITS_MAX` bits. So the first range that does not end before a code gives its length. A
+    length above `CODE_BITS_MAX` means that no token has this code.
     """
     code = int64(window >> uint64(64 - CODE_BITS_MAX))
     num_bits = int64(_LOOKUP_BITS + 1)
@@ -149,10 +148,10 @@ def _find_long(decoding: Decoding, window: U64) -> tuple[int, int]:
 def decode_item(
     frames: U8Array, start: int, end: int, decoding: Decoding, out: U8Array, cursor: int
 ) -> bool:
-    """Write the item of a frame at `cursor`; return whether it was one.
+    """Decode a frame to `out` at `cursor`; return whether the frame is valid.
 
-    Anything may be in the frame: nothing is read or written outside of it, of the item and of the
-    padding of both.
+    The frame may have any content: nothing is read or written beyond the frame, the item, and the
+    `PADDING` after each.
     """
     token_bytes, tokens, byte_lookup = decoding.token_bytes, decoding.tokens, decoding.byte_lookup
     size, at = item_size(frames, start, end)
@@ -163,7 +162,7 @@ def decode_item(
     bits_end = end << 3
     is_after_word = False
     while cursor < stop:
-        # The next code. A window may reach beyond the frame; a code that does is none.
+        # The next code. The window may reach beyond the frame; the code must not.
         window = _window(frames, bit)
         entry = int64(decoding.lookup[window >> uint64(64 - _LOOKUP_BITS)])
         number = entry >> 8

@@ -3,14 +3,14 @@
     dictionary | items that it was learnt from u32 | number of tokens u32
                | escape of separators u32 | escape of words u32
                | tokens with codes of 0 … 24 bits u32[25] | bits of the code of each byte u8[256]
-               | length << 1 + is a word, u8 of each token | the bytes of all tokens |
+               | length << 1 | is a word, u8 of each token | the bytes of all tokens |
 
-A canonical Huffman code: tokens are in the order of their codes, so the codes follow from their
-lengths, and those from how many tokens have each. An *escape* is a token without bytes, whose code
-says that a token follows which the dictionary lacks. On disk the dictionary is a zstd frame.
+A canonical Huffman code: tokens are in the order of their codes. So the number of tokens with each
+code length determines all codes. An *escape* is a token without bytes; its code announces a token
+that the dictionary lacks. On disk the dictionary is a zstd frame.
 
-`shard.storage.word_training` writes it; a reader trusts nothing: damaged bytes raise
-`DamagedDictionary`, so that kernels need not check any number that comes from it.
+`shard.storage.word_training` writes it. Its reader validates every number, and raises
+`DamagedDictionary` where one is impossible, so that kernels need not check any.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 TOKENS_MAX: Final = 1 << 16
 DICTIONARY_BYTES_MAX: Final = 8 << 20
-"""Far above what `TOKENS_MAX` tokens take; bounds what a damaged dictionary may claim."""
+"""Far above what `TOKENS_MAX` tokens take."""
 
 CODE_BITS_MAX: Final = 24
 BYTE_BITS_MAX: Final = 12
 LENGTH_BITS: Final = 6
-"""Bits of the length of a token without a code."""
+"""Bits that give the length of a token without a code."""
 
 WORD: Final = 1
 ESCAPE: Final = 2
@@ -46,7 +46,7 @@ _FIXED_BYTES: Final = 4 * (HEAD_NUMBERS + CODE_BITS_MAX + 1) + 256
 
 
 class DamagedDictionary(Exception):
-    """Bytes that no training has made."""
+    """The bytes are not what training writes."""
 
 
 class WordDictionary(NamedTuple):
@@ -70,10 +70,10 @@ class WordDictionary(NamedTuple):
 
 
 def read_dictionary(content: bytes) -> WordDictionary:
-    """Read a dictionary.
+    """Read and validate a dictionary.
 
     Raises:
-        DamagedDictionary: it is none.
+        DamagedDictionary: the bytes are not what training writes.
     """
     try:
         whole = zstandard.ZstdDecompressor().decompress(
@@ -82,7 +82,7 @@ def read_dictionary(content: bytes) -> WordDictionary:
     except zstandard.ZstdError as error:
         raise DamagedDictionary(str(error)) from error
     if not _FIXED_BYTES <= len(whole) <= DICTIONARY_BYTES_MAX:
-        raise DamagedDictionary("its size")
+        raise DamagedDictionary("its size is wrong")
     numbers = np.frombuffer(whole, np.uint32, HEAD_NUMBERS + CODE_BITS_MAX + 1).astype(np.int64)
     num_items, count = numbers[:2].tolist()
     escapes, num_of_bits = numbers[2:HEAD_NUMBERS], numbers[HEAD_NUMBERS:]
@@ -99,13 +99,13 @@ def read_dictionary(content: bytes) -> WordDictionary:
         or escapes[0] == escapes[1]
         or len(whole) < _FIXED_BYTES + count
     ):
-        raise DamagedDictionary("its codes")
+        raise DamagedDictionary("its codes are impossible")
     kinds = np.frombuffer(whole, np.uint8, count, _FIXED_BYTES).astype(np.int64)
     lengths = kinds >> 1
     lengths[escapes] = 0
     token_bytes = whole[_FIXED_BYTES + count :]
     if lengths.max() > TOKEN_BYTES_MAX or lengths.sum() != len(token_bytes):
-        raise DamagedDictionary("its tokens")
+        raise DamagedDictionary("its tokens are impossible")
     tokens = (np.cumsum(lengths) - lengths) << 8 | lengths << 2 | kinds & WORD
     tokens[escapes] = tokens[escapes] >> 8 << 8 | np.array([ESCAPE, ESCAPE | WORD])
     padded = np.zeros(len(token_bytes) + TOKEN_PADDING, np.uint8)
@@ -116,7 +116,7 @@ def read_dictionary(content: bytes) -> WordDictionary:
 
 
 def first_codes(num_of_bits: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Return, by bits of a code, the first code and the number of its token."""
+    """Return, by bits of a code, the first such code, and the number of its token."""
     codes, numbers = [0], [0]
     for bits in range(1, len(num_of_bits)):
         codes.append((codes[-1] + int(num_of_bits[bits - 1])) << 1)
@@ -125,7 +125,7 @@ def first_codes(num_of_bits: NDArray[np.int64]) -> tuple[list[int], list[int]]:
 
 
 def canonical_codes(bits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the code of each symbol, given its bits; symbols of equal bits in order."""
+    """Return the canonical code of each symbol, given its bits; equal lengths keep the order."""
     order = np.argsort(bits, kind="stable")
     firsts, numbers = first_codes(np.bincount(bits))
     codes = np.empty(len(bits), np.int64)

@@ -1,7 +1,7 @@
-"""Writes items as word codes: cuts a text into tokens, and looks their codes up.
+"""Encodes items as word codes: cuts them into tokens, and looks up the codes.
 
-Tokens are looked up in batches. A slot of the hash table, and the row that it names, are a cache
-line each that nothing has read before; in loops that only read, many such misses overlap.
+Tokens are looked up in batches. Most lookups miss the cache twice: at the slot of the hash table,
+and at the row that it names. In loops that only read, many such misses overlap.
 
 Cost: 25 ns a token.
 """
@@ -49,8 +49,9 @@ class Encoding(NamedTuple):
     Attributes:
         token_bytes: of all tokens, padded.
         slots: a hash table: hash << 32 | number + 1.
-        rows: by number: the first eight bytes, as a word; bits of the code << 56 | code << 32 | as
-            in `word_decoding.Decoding.tokens`. Half a cache line: a lookup costs what it misses.
+        rows: by number: the first eight bytes, as a word; bits of the code << 56 | code << 32 |
+            the number in `word_decoding.Decoding.tokens`. Adjacent, so that a lookup misses the
+            cache once.
         byte_codes: by byte: code << 8 | its bits.
         escapes: the same for the escape of separators, and of words.
     """
@@ -110,8 +111,8 @@ class _Tokens(NamedTuple):
         are_words: whether it is a word.
         firsts: its first eight bytes.
         tags: its hash, in the upper 32 bits.
-        entries: what is in its slot of the hash table.
-        rows: the second number of the row that this names.
+        entries: content of its slot of the hash table.
+        rows: the second number of the row that the slot names.
     """
 
     starts: NDArray[np.int64]
@@ -144,15 +145,15 @@ def _cut(
     """Cut the text from `start` on into tokens that need a code.
 
     Args:
-        text: of the item, among others.
-        start: where to go on.
+        text: that contains the item.
+        start: where to continue.
         end: of the item.
         classes: see `word_tokens`.
         is_after_word: whether the token before is a word.
-        tokens: output, as many as there is room for.
+        tokens: output, up to `_TOKENS_AT_ONCE`.
 
     Returns:
-        How many they are, where the rest begins, and whether the last one is a word.
+        The number of tokens, where the rest begins, and whether the last token is a word.
     """
     starts, ends, are_words, firsts, tags, _, _ = tokens
     count: Any = int64(0)
@@ -162,8 +163,8 @@ def _cut(
         token_start = at
         at = stop
         if is_word and is_after_word and text[token_start - 1] != SPACE:
-            # Two words touch, because the first one was cut: an empty separator says that there is
-            # no space between them, and the second one is next.
+            # Two words touch, because the first was cut for its length. An empty separator says
+            # that no space is between them; the second word follows.
             at = token_start
             stop = token_start
             is_word = False
@@ -184,7 +185,7 @@ def _cut(
 def _load_rows(encoding: Encoding, tokens: _Tokens, count: int) -> None:
     """Read the slot and the row of each token.
 
-    Most are not in the cache. No branch depends on what these loops read, so many misses overlap.
+    Most miss the cache. No branch depends on what these loops read, so many misses overlap.
     """
     slots, rows = encoding.slots, encoding.rows
     mask = uint64(len(slots) - 1)
@@ -233,7 +234,7 @@ def _write_bytes(pending: U64, num_pending: int, out: U8Array, cursor: int) -> t
 def _append(pending: U64, num_pending: int, code: int) -> tuple[U64, int]:
     """Append a code, given as code << 8 | its bits, to the pending bits.
 
-    What has been written already is above the pending bits, and falls off at the top.
+    Bits that are already written stay above the pending ones, and are shifted out at the top.
     """
     num_bits = code & 255
     return pending << uint64(num_bits) | uint64(code >> 8), num_pending + num_bits
@@ -252,8 +253,8 @@ def _encode_item(
 ) -> int:
     """Write the frame of one item; return where it ends, or -1 if it is not smaller."""
     byte_codes, escapes = encoding.byte_codes, encoding.escapes
-    # No frame may pass the item's own size. One check before each code is enough to stay within it:
-    # a code of three bytes at most is written on top of seven bits.
+    # A frame must not outgrow its item. One check before each write ensures that: at most four
+    # bytes are written at once (a code of 24 bits after 13 pending ones).
     last = cursor + size - 8
     if cursor > last:
         return int64(-1)
@@ -311,7 +312,10 @@ def encode_all(
     out: U8Array,
     frame_sizes: I64Array,
 ) -> int:
-    """Write the frames of items; return their bytes. A size of 0: the item is left as it is."""
+    """Write the frames of items; return the bytes of all.
+
+    The size of a frame is 0 if it would not be smaller than its item; it is not written then.
+    """
     tokens = _new_tokens()
     cursor = int64(0)
     for item in range(len(starts)):

@@ -1,4 +1,4 @@
-"""Cuts items into the tokens that word codes encode: words, and what is between them.
+"""Cuts items into the tokens that word codes encode: words, and the separators between them.
 
     {"id":7,"title":"deep blue sea","tags":["sea"]}
     ───┬── ┬ ────┬───── ─┬── ─┬── ┬ ─────┬──── ┬ ┬
@@ -7,10 +7,11 @@
 A *word* is a run of ASCII letters, digits, underscores and characters of two bytes; a *separator*
 is a run of other ASCII characters, with the key of an object in it if there is one, or a single
 character of three or four bytes (scripts without spaces). Both end after `TOKEN_BYTES_MAX` bytes.
-Between two words is one space, unless a separator says otherwise (an empty one, if need be).
+Two words without a separator between them have a space there; where they touch, an empty separator
+says so.
 
-`word_training` counts the tokens of an index, `word_codes` looks their codes up; both cut items and
-hash tokens by these leaves, so that they agree.
+`word_training` counts the tokens of an index, `word_encoding` looks up their codes. Both cut items
+and hash tokens by these leaves, so that they agree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TOKEN_BYTES_MAX: Final = 63
 
 _IN_WORD: Final = 1
 _LONG_CHARACTER: Final = 2
-"""Classes of a byte: in a word; the first of a character of three or four bytes; else 0."""
+"""Classes of a byte: in a word; first of a character of three or four bytes. Any other: 0."""
 
 _QUOTE: Final = 0x22
 _COLON: Final = 0x3A
@@ -47,7 +48,7 @@ def _make_classes() -> NDArray[np.uint8]:
     classes = np.zeros(256, np.uint8)
     for byte in b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ":
         classes[byte] = _IN_WORD
-    classes[0x80:0xE0] = _IN_WORD  # characters of two bytes, and what follows a first byte
+    classes[0x80:0xE0] = _IN_WORD  # characters of two bytes, and continuation bytes
     classes[0xE0:] = _LONG_CHARACTER
     return classes
 
@@ -72,7 +73,7 @@ def end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple
         return at, False
     while at < limit and classes[text[at]] == 0:
         at += 1
-    # A key: quoted, and a colon after it. What follows the colon belongs to the separator too.
+    # A key: quoted, with a colon after it. ASCII after the colon belongs to the separator too.
     if at < limit and text[at - 1] == _QUOTE and classes[text[at]] == _IN_WORD:
         key = at
         while key < limit and classes[text[key]] == _IN_WORD:
@@ -86,7 +87,7 @@ def end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple
 
 @kernel(inline=True, allocates=False)
 def first_bytes(text: U8Array, start: int, end: int) -> U64:
-    """Return up to eight bytes as a word, zeros after them."""
+    """Return the first eight bytes of a span as a word; zeros follow a shorter one."""
     size = end - start
     if start + 8 <= len(text):
         word: int = load_u64(text, start)

@@ -3,7 +3,7 @@
     items ─▶ counts of their distinct tokens ─▶ the most frequent ones, and two escapes for the rest
           ─▶ lengths of a Huffman code, 24 bits at most ─▶ a dictionary (`word_dictionary`)
 
-Costs: 16,384 items of 500 bytes take 0.3 s.
+Cost: 0.3 s for 16,384 items of 500 bytes.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def _count_tokens(
     """Count the distinct tokens of items.
 
     Args:
-        text: all items.
-        starts: where each begins.
-        sizes: bytes of each.
-        classes: by byte.
-        found: output; empty.
+        text: that contains all items.
+        starts: where each item begins.
+        sizes: bytes of each item.
+        classes: by byte, see `word_tokens`.
+        found: output, empty.
 
     Returns:
-        How many there are, and how many tokens found no room.
+        The number of distinct tokens, and of occurrences of others, for which there was no room.
     """
     slots, counts, begins, ends = found
     num_distinct: Any = int64(0)
@@ -110,8 +110,8 @@ def _count_tokens(
             at = stop
             if is_implied(text, start, stop, end, classes, is_after_word):
                 continue
-            # Two words that touch, because the first was too long, have an empty separator between
-            # them; that is rare, and left to the escape.
+            # (The empty separator between two words that touch is not counted: it is rare, and
+            # written by the escape.)
             is_after_word = is_word
             tag = token_hash(first_bytes(text, start, stop), text, start, stop, is_word)
             number, slot = _find_token(text, start, stop, is_word, tag, found)
@@ -131,9 +131,10 @@ def _count_tokens(
 
 @kernel
 def _code_lengths(counts: I64Array, bits_max: int) -> I64Array:
-    """Return the bits of a Huffman code for counts that descend, all above 0; `bits_max` at most.
+    """Return the lengths of a Huffman code, at most `bits_max` bits, for descending counts above 0.
 
-    Two queues: leaves in order, and sums in the order in which they are made.
+    With two queues: the leaves, and the inner nodes in the order in which they are made. While a
+    code is too long, counts are halved, which flattens the tree.
     """
     count = len(counts)
     lengths = np.ones(count, np.int64)
@@ -168,7 +169,7 @@ def _code_lengths(counts: I64Array, bits_max: int) -> I64Array:
             most = max(most, lengths[i])
         if most <= bits_max:
             return lengths
-        for i in range(count):  # flatter
+        for i in range(count):
             weights[i] = (weights[i] + 1) >> 1
 
 
@@ -183,7 +184,7 @@ def train_words(
         sizes: bytes of each.
 
     Returns:
-        A dictionary, or None if the items have nothing in common.
+        A dictionary, or None if no token occurs twice.
     """
     counts, begins, ends = (np.empty(DISTINCT_MAX, np.int64) for _ in range(3))
     found = _TokenCounts(np.zeros(2 * DISTINCT_MAX, np.uint64), counts, begins, ends)
@@ -194,14 +195,14 @@ def train_words(
     if not num_kept:
         return None
     kept, rare = order[:num_kept], order[num_kept:]
-    # What escapes will say: as many tokens as occurred once, and their bytes.
+    # Tokens that occurred once will take an escape and the codes of their bytes: count both.
     is_word = begins[rare] & 1
     escaped = np.bincount(is_word, weights=counts[rare], minlength=2).astype(np.int64)
     escaped[1] += num_left_out
     spans = zip((begins[rare] >> 1).tolist(), ends[rare].tolist(), strict=True)
     rare_bytes = b"".join([payload[a:b].tobytes() for a, b in spans])
     byte_counts = 8 * np.bincount(np.frombuffer(rare_bytes, np.uint8), minlength=256) + 1
-    # Escapes take their place among the tokens, which descend by count.
+    # Sort the escapes in among the tokens, which descend by count.
     all_counts = np.concatenate((counts[kept], np.maximum(escaped, 1)))
     symbols = np.concatenate((kept, [-1, -2]))
     by_count = np.argsort(-all_counts, kind="stable")
