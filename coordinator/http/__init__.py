@@ -2,7 +2,7 @@
 
 A request, in the order of its steps:
 
-    app                listens, serves, stops
+    app                listens, serves, stops; listening: on every address of a host
     server             connections, by aiohttp; their number is bounded
     request            head and body of one request; compressed bodies: decompression
     middleware         what every request goes through before and after its route

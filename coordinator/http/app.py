@@ -12,6 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from common.settings import SettingError
+from coordinator.http.listening import BACKLOG, listen
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader import ReaderMiddleware
 from coordinator.http.responses import reset
@@ -32,7 +33,6 @@ LOAD_ANSWER_SECONDS: Final = 1.0
 """Time before the end of the shutdown grace in which loads write their last groups and respond."""
 CANCEL_SECONDS: Final = 0.01
 """How long requests may take to end that are cancelled after the grace."""
-BACKLOG: Final = 1_024
 
 
 class HttpApp:
@@ -68,16 +68,9 @@ class HttpApp:
         check_address(self.services.settings, self.services.catalog)
         loop = asyncio.get_running_loop()
         self._server = Server(self.middleware, self.services)
-        if listeners:
-            for one in listeners:
-                self._listeners.append(
-                    await loop.create_server(self._server, sock=one, backlog=BACKLOG)
-                )
-        else:
+        for one in listeners or listen(host, port):
             self._listeners.append(
-                await loop.create_server(
-                    self._server, host, port, backlog=BACKLOG, reuse_address=True
-                )
+                await loop.create_server(self._server, sock=one, backlog=BACKLOG)
             )
         bound: int = self._listeners[0].sockets[0].getsockname()[1]
         return bound

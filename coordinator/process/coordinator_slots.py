@@ -13,11 +13,11 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coordinator.cluster.shared_state import create_shared_state
 from coordinator.http.exchange import create_exchange
+from coordinator.http.listening import addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +128,3 @@ class CoordinatorSlots:
         for listeners in self._listeners:
             for one in listeners:
                 one.close()
-
-
-def addresses(host: str, port: int) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield family and address of everything that a host name means, each once.
-
-    Raises:
-        OSError: the name is unknown.
-    """
-    seen = set()
-    for family, _, _, _, address in socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    ):
-        if (family, address) not in seen:
-            seen.add((family, address))
-            yield family, address

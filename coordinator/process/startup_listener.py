@@ -23,13 +23,12 @@ from html import escape
 from typing import Final
 
 from coordinator.http.cors import PREFLIGHT, AllowedOrigins
-from coordinator.process.coordinator_slots import addresses
+from coordinator.http.listening import BACKLOG, listen
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0
 CONNECTIONS_MAX: Final = 256
 """The process that listens also starts the others: connections must not take its descriptors."""
-BACKLOG: Final = 128
 PAUSE_SECONDS: Final = 0.2
 """After an accept that failed, as without a free descriptor."""
 
@@ -75,7 +74,7 @@ class StartupListener:
         if listeners is None and port == 0:
             return
         self._are_own = listeners is None
-        self._listeners += _listen(host, port) if listeners is None else listeners
+        self._listeners += listen(host, port) if listeners is None else listeners
         loop = asyncio.get_running_loop()
         for one in self._listeners:
             one.setblocking(False)
@@ -212,21 +211,6 @@ def _is_preflight(head: bytes) -> bool:
     return head.startswith(b"OPTIONS ") and (
         _header(head, b"access-control-request-method") is not None
     )
-
-
-def _listen(host: str, port: int) -> list[socket.socket]:
-    """Return a listening socket for each address of a host.
-
-    Raises:
-        OSError: nothing can listen there.
-    """
-    with contextlib.ExitStack() as undo:
-        listeners = [
-            undo.enter_context(socket.create_server(address, family=family, backlog=BACKLOG))
-            for family, address in addresses(host, port)
-        ]
-        undo.pop_all()
-    return listeners
 
 
 def request_takeover(takeover_end: int) -> None:
