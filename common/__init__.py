@@ -20,7 +20,8 @@ A process:
     errors             every error, with code and status; those of decoding: undecodable
     deadline           when a response is due
     page_size          bytes of a page of hits
-    data_directory     its layout and its owner; long files: file_io
+    data_directory     its layout and its owner; who listens where: endpoints
+    durable_files      files that survive a crash; long ones: file_io
 
 Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what
 a process is made of), protocol (calls between processes).

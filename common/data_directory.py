@@ -1,4 +1,4 @@
-"""The data directory: its layout, its owner and its parameters.
+"""The data directory: its layout, its format and its owner, and what its disk refuses.
 
     DATA/
       MANIFEST.json     format, shard count, hash function: checked before anything else is read
@@ -16,8 +16,7 @@
         endpoint.json   where the shard listens, and its pid; replaced at every start
         ...             one folder per index (the shard's own matter)
 
-A file that must never be seen half written is written under a temporary name, synced and renamed,
-and its folder is synced (`write_atomically`).
+`endpoints` has the files that say who listens where; `durable_files` writes files atomically.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -37,8 +35,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from common.durable_files import (
+    make_folder,
+    remove_unfinished_writes,
+    sync_folder,
+    write_atomically,
+)
 from common.errors import CommandError, InternalError, StorageFull, Unavailable
-from common.undecodable import UNDECODABLE
 
 FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
@@ -53,13 +56,12 @@ LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a previous owner that is about to end."""
 
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a full disk."""
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """They say nothing about the disk, and pass."""
-_WRITER: Final = re.compile(r"\.([0-9]{1,9})\.tmp\Z", re.ASCII)
 _PID_BYTES: Final = 15
-_ENDPOINT_BYTES: Final = 512
-"""These files have a fixed size, so that they can be overwritten on a disk without a free block."""
+"""Fixed, so that the file can be overwritten on a disk without a free block."""
 
 
 class DataDirectoryError(CommandError):
@@ -76,17 +78,8 @@ class Manifest(Struct, frozen=True):
     created_by: str
 
 
-class Endpoint(Struct, frozen=True):
-    """The address of a process of the service."""
-
-    host: str
-    port: int
-    pid: int
-
-
 # Made once: a concurrent first use of a class by two threads would crash the process.
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
-_decode_endpoint = msgspec.json.Decoder(Endpoint).decode
 
 
 def manifest_path(data: Path) -> Path:
@@ -97,11 +90,6 @@ def manifest_path(data: Path) -> Path:
 def catalog_path(data: Path) -> Path:
     """Return the coordinator's file."""
     return data / "catalog.json"
-
-
-def coordinator_endpoint_path(data: Path) -> Path:
-    """Return the file in which the coordinator says where it listens."""
-    return data / "coordinator.json"
 
 
 def replica_path(data: Path) -> Path:
@@ -134,49 +122,6 @@ def shard_folder(data: Path, shard: int) -> Path:
     return data / f"shard-{shard}"
 
 
-def endpoint_path(data: Path, shard: int) -> Path:
-    """Return the file in which a shard says where it listens."""
-    return shard_folder(data, shard) / "endpoint.json"
-
-
-def write_atomically(path: Path, content: bytes | bytearray, *, mode: int = 0o644) -> None:
-    """Replace a file so that a crash at any moment leaves the old or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove what processes that were killed in `write_atomically` have left in a folder."""
-    with contextlib.suppress(OSError):
-        for path in folder.glob(".*.tmp"):
-            writer = _WRITER.search(path.name)
-            if writer is not None and not _may_write(int(writer[1])):
-                path.unlink(missing_ok=True)
-
-
-def _may_write(process: int) -> bool:
-    """Whether another process that runs has this number."""
-    if process == os.getpid():
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 @contextlib.contextmanager
 def explaining_disk_failure(what: str) -> Iterator[None]:
     """Report what the disk refused to the client, not as a failure of the program.
@@ -190,7 +135,7 @@ def explaining_disk_failure(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"the disk of the data directory is full: {what}") from error
         if error.errno in _SHORTAGES:
             raise Unavailable(
@@ -221,7 +166,7 @@ _REMEDIES: Final = {
     errno.EMFILE: "allow more open files (ulimit -n)",
     errno.ENFILE: "allow more open files",
     errno.ENOMEM: "allow more memory and address space (ulimit -v)",
-    **dict.fromkeys(_NO_ROOM, "make room on its disk"),
+    **dict.fromkeys(NO_ROOM, "make room on its disk"),
 }
 
 
@@ -233,32 +178,6 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
         f"{error.filename or data} cannot be used: {what}; {remedy} and start again, or name "
         "another directory with --data-dir"
     )
-
-
-def sync_file(path: Path) -> None:
-    """Wait until all writes to a file are on disk, whichever process made them."""
-    with path.open("rb", buffering=0) as file:
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder (readable by its owner only) if it is not there, and its name durable.
-
-    A later sync of its files is worthless if the folder's own name is lost.
-    """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for one in missing:
-        sync_folder(one.parent)
 
 
 def create(data: Path) -> None:
@@ -370,7 +289,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
             time.sleep(0.05)
     with contextlib.suppress(OSError):  # the pid is for people; the lock is ours without it
         os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
-    remove_unfinished(folder)
+    remove_unfinished_writes(folder)
     return descriptor
 
 
@@ -423,71 +342,3 @@ def _read_secret(path: Path) -> str:
             f"{path} is damaged: remove it while no process runs; the next start makes a new one"
         )
     return secret.decode("ascii")
-
-
-def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
-    """Write where a shard listens; for the coordinator of the same data directory."""
-    _write_endpoint(endpoint_path(data, shard), endpoint)
-
-
-def write_coordinator_endpoint(data: Path, endpoint: Endpoint) -> None:
-    """Write where the coordinator listens; for the command line."""
-    _write_endpoint(coordinator_endpoint_path(data), endpoint)
-
-
-def _write_endpoint(path: Path, endpoint: Endpoint) -> None:
-    """Replace the content of such a file.
-
-    On a disk without a free block it is overwritten in place, so that reads work after a restart
-    too; a reader that sees it half written treats it as missing and retries.
-    """
-    content = msgspec.json.encode(endpoint).ljust(_ENDPOINT_BYTES)
-    try:
-        write_atomically(path, content, mode=0o600)
-    except OSError as error:
-        if error.errno not in _NO_ROOM or not path.exists():
-            raise
-        _write_over(path, content)
-
-
-def _write_over(path: Path, content: bytes) -> None:
-    """Write into the blocks that a file has."""
-    with path.open("r+b", buffering=0) as file:
-        file.write(content)
-
-
-def forget_endpoints(data: Path, num_shards: int) -> None:
-    """Clear the endpoints of previous processes; only the owner of the directory may.
-
-    The files stay, without content: a new one might find no room.
-    """
-    forget_coordinator_endpoint(data)
-    for shard in range(num_shards):
-        _forget_endpoint(endpoint_path(data, shard))
-
-
-def forget_coordinator_endpoint(data: Path) -> None:
-    """Clear the coordinator's endpoint."""
-    _forget_endpoint(coordinator_endpoint_path(data))
-
-
-def _forget_endpoint(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        _write_over(path, b" " * _ENDPOINT_BYTES)
-
-
-def read_endpoint(data: Path, shard: int) -> Endpoint | None:
-    """Return the last endpoint of a shard; None if it never had one."""
-    return _read_endpoint(endpoint_path(data, shard))
-
-
-def read_coordinator_endpoint(data: Path) -> Endpoint | None:
-    """Return the coordinator's address; None if it does not run."""
-    return _read_endpoint(coordinator_endpoint_path(data))
-
-
-def _read_endpoint(path: Path) -> Endpoint | None:
-    try:
-        return _decode_endpoint(path.read_bytes())
-    except (OSError, *UNDECODABLE):
-        return None

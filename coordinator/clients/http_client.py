@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import facetd
-from common.data_directory import read_coordinator_endpoint
+from common.endpoints import read_coordinator_endpoint
 from common.errors import CommandError
 from facetd.calls import Call
 

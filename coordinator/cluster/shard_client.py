@@ -29,8 +29,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from common import data_directory
-from common.data_directory import Endpoint
+from common.endpoints import Endpoint, read_endpoint
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.client import DEFAULT_TIMEOUT_MS, RpcClient
@@ -71,7 +70,7 @@ class Locate(Protocol):
 
 def locate_in(data: Path, shard: int) -> Locate:
     """Locate a shard by its endpoint file in a data directory."""
-    return lambda: data_directory.read_endpoint(data, shard)
+    return lambda: read_endpoint(data, shard)
 
 
 def locate_at(host: str, port: int) -> Locate:

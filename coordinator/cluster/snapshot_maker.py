@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common import data_directory
-from common.data_directory import explaining_disk_failure, sync_folder, write_atomically
+from common.data_directory import explaining_disk_failure
+from common.durable_files import make_folder, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.faults import fault
 from common.process.logs import Log
@@ -248,7 +249,7 @@ def _remove_copies(folder: Path, catalog: Catalog) -> None:
                 _log.warning("copy not removed", folder=entry.name, reason=error.strerror)
 
 
-def remove_unfinished(folder: Path, catalog: Catalog) -> None:
+def remove_unfinished_snapshots(folder: Path, catalog: Catalog) -> None:
     """Remove what a killed process has left in a folder that no other service uses.
 
     Such a copy may be as large as the data, and no list shows it.
@@ -263,7 +264,7 @@ def remove_unfinished(folder: Path, catalog: Catalog) -> None:
 
 def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
     """Prepare the folder of a snapshot; remove what earlier ones left unfinished."""
-    data_directory.make_folder(folder)
+    make_folder(folder)
     if (folder / name).exists():
         raise InvalidRequest(
             f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"

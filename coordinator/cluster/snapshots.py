@@ -23,7 +23,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from common.data_directory import sync_folder, write_atomically
+from common.durable_files import sync_folder, write_atomically
 from common.errors import CommandError, InvalidRequest, NotFound
 from common.process.logs import Log
 from common.undecodable import UNDECODABLE

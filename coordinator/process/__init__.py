@@ -7,6 +7,6 @@ coordinator_slots    what several coordinators inherit
 
 coordinator          the process that owns the data; its components: services
 reader               another one, which only searches; process_setup: what both begin with
-joining              checks before a host of several starts
+joining/             before a host of several starts: checks the log, fills the directory
 maintenance          offline: check, rebuild, restore, reshard
 """

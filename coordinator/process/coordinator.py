@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, Endpoint
+from common.data_directory import DataDirectoryError
+from common.durable_files import remove_unfinished_writes
+from common.endpoints import Endpoint, forget_coordinator_endpoint, write_coordinator_endpoint
 from common.process.logs import Log
 from common.process.memory import trim_periodically
 from common.process.parent_death import (
@@ -34,7 +36,7 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_state import SharedState
-from coordinator.cluster.snapshot_maker import remove_unfinished
+from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.exchange import Inbox
 from coordinator.http.reports import Reports
@@ -116,7 +118,7 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
         data_directory.acquire_lock(settings.data_dir)
     else:
         os.set_inheritable(inherited.lock, False)
-        data_directory.remove_unfinished(settings.data_dir)
+        remove_unfinished_writes(settings.data_dir)
     raise_descriptor_limit()
     coordinator = _Coordinator(settings, inherited)
     stop = prepare_loop(settings)
@@ -158,7 +160,7 @@ class _Coordinator:
 
     def remove_unfinished_snapshots(self) -> None:
         """Remove the snapshots that a killed process has left unfinished."""
-        remove_unfinished(self._settings.snapshot_folder, self._catalog)
+        remove_unfinished_snapshots(self._settings.snapshot_folder, self._catalog)
 
     def connect(self) -> None:
         """Begin to connect to the shards, and to follow the log if there is one."""
@@ -194,7 +196,7 @@ class _Coordinator:
         for task in background:
             task.cancel()
         _log.info("stopping")
-        data_directory.forget_coordinator_endpoint(settings.data_dir)
+        forget_coordinator_endpoint(settings.data_dir)
         grace = max(settings.stop_grace_seconds - 1.5, 0.0)
         await self._app.stop(grace, None if self._readers is None else self._readers.wait_gone)
         await analytics.save()
@@ -335,7 +337,7 @@ async def _announce(services: Services, port: int, *, is_alone: bool) -> None:
     settings, cluster = services.settings, services.cluster
     endpoint = Endpoint(settings.host, port, os.getpid())
     try:
-        data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
+        write_coordinator_endpoint(settings.data_dir, endpoint)
     except OSError as error:  # the command line will need --url
         _log.warning("coordinator.json cannot be written", reason=error.strerror)
     try:

@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
+from common.data_directory import DataDirectoryError, Manifest
+from common.durable_files import sync_file, sync_folder, write_atomically
 from common.process.faults import fault
 from common.process.printable import printable
 from common.process.python import let_processes_find_us, python_command
@@ -216,9 +217,7 @@ def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> in
         shutil.copytree(snapshots, kept, copy_function=_link)
         for folder in (kept, *(path for path in kept.rglob("*") if path.is_dir())):
             sync_folder(folder)
-    data_directory.write_atomically(
-        data_directory.catalog_path(work), catalog.content(), mode=0o600
-    )
+    write_atomically(data_directory.catalog_path(work), catalog.content(), mode=0o600)
     data_directory.write_manifest(work, num_shards, f"facetd {program_version()}")
     return 0
 

@@ -33,6 +33,7 @@ from typing import Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
+from common.endpoints import forget_endpoints
 from common.errors import CommandError
 from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
@@ -212,7 +213,7 @@ class Supervisor:
             data_directory.check_manifest(settings.data_dir, settings.all_shards)
             with data_directory.start_explained(settings.data_dir):
                 data_directory.read_or_create_secret(settings.data_dir)
-                data_directory.forget_endpoints(settings.data_dir, settings.all_shards)
+                forget_endpoints(settings.data_dir, settings.all_shards)
         except DataDirectoryError as error:
             print(f"facetd: {error}", file=sys.stderr)
             return None

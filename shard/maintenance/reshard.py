@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, sync_folder
+from common.data_directory import DataDirectoryError
+from common.durable_files import sync_folder
 from common.errors import InternalError, StorageFull
 from common.json.scan import STORED_LIMITS, ItemScanner
 from common.placement import shards_of

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import xxhash
 
-from common.data_directory import shard_folder, sync_file, sync_folder
+from common.data_directory import shard_folder
+from common.durable_files import sync_file, sync_folder
 from common.errors import InternalError, InvalidRequest, StorageFull
 from common.process.faults import fault
 from common.protocol.messages import IndexEntry, SnapshotSource

@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from common.data_directory import sync_folder
+from common.durable_files import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings

@@ -22,7 +22,8 @@ from pathlib import Path
 import uvloop
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, Endpoint
+from common.data_directory import DataDirectoryError
+from common.endpoints import Endpoint, write_endpoint
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.memory import available_bytes, configure_allocator, trim_periodically
@@ -122,7 +123,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
         server = _make_server(identity, indexes, catalog, settings.slow_call_ms)
         port = await server.listen(identity.host, identity.port)
         endpoint = Endpoint(identity.host, port, os.getpid())
-        data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
+        write_endpoint(identity.data_dir, identity.shard, endpoint)
     _log.info("listening", host=identity.host, port=port)
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()

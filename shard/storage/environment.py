@@ -46,7 +46,7 @@ from typing import Any, TypeVar, cast
 
 import lmdb
 
-from common.data_directory import sync_file
+from common.durable_files import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.meta_page import read_meta_page

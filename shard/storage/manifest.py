@@ -30,7 +30,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from common.data_directory import write_atomically
+from common.durable_files import write_atomically
 from common.undecodable import UNDECODABLE
 
 FORMAT = 1

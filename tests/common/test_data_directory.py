@@ -15,15 +15,11 @@ import pytest
 from common import data_directory
 from common.data_directory import (
     DataDirectoryError,
-    Endpoint,
     acquire_lock,
     explaining_disk_failure,
-    read_endpoint,
     read_or_create_secret,
-    shard_folder,
-    write_atomically,
-    write_endpoint,
 )
+from common.durable_files import remove_unfinished_writes
 from common.errors import InternalError, StorageFull, Unavailable
 
 
@@ -58,15 +54,6 @@ def test_a_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(pauses) == 1
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"old", mode=0o600)
-    write_atomically(path, b"new", mode=0o600)
-    assert path.read_bytes() == b"new"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
 def test_the_owner_removes_what_killed_processes_have_left(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("old")
     process = subprocess.Popen(
@@ -87,9 +74,9 @@ _KILLED_WRITER = """
 import os, signal
 from pathlib import Path
 from unittest.mock import Mock
-from common import data_directory
+from common.durable_files import write_atomically
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-data_directory.write_atomically(Path({path!r}), b"new")
+write_atomically(Path({path!r}), b"new")
 """
 
 
@@ -114,22 +101,6 @@ def test_a_lock_is_that_of_the_folder_which_has_the_name_now(
     os.close(lock)
 
 
-def test_a_failed_write_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def fail(_: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="Input/output"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
 def test_all_get_the_same_secret_and_other_users_cannot_read_it(tmp_path: Path) -> None:
     secret = read_or_create_secret(tmp_path)
     assert len(secret) == 64
@@ -146,20 +117,8 @@ def test_a_secret_that_found_no_room_leaves_nothing_to_the_next_start(
         patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
         with pytest.raises(OSError, match="No space left"):
             read_or_create_secret(tmp_path)
-    data_directory.remove_unfinished(tmp_path)
+    remove_unfinished_writes(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_endpoint_is_found_until_it_is_forgotten(tmp_path: Path) -> None:
-    assert read_endpoint(tmp_path, 0) is None
-    shard_folder(tmp_path, 0).mkdir()
-    write_endpoint(tmp_path, 0, Endpoint("127.0.0.1", 4711, 12))
-    assert read_endpoint(tmp_path, 0) == Endpoint("127.0.0.1", 4711, 12)
-    path = data_directory.endpoint_path(tmp_path, 0)
-    path.write_bytes(path.read_bytes().replace(b"127", b"\xff27"))
-    assert read_endpoint(tmp_path, 0) is None
-    data_directory.forget_endpoints(tmp_path, 2)
-    assert read_endpoint(tmp_path, 0) is None
 
 
 def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:

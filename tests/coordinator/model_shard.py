@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from common.data_directory import Endpoint, shard_folder, write_endpoint
+from common.data_directory import shard_folder
+from common.endpoints import Endpoint, write_endpoint
 from common.errors import ServiceError, StorageFull
 from common.json.scan import canonical_id
 from common.protocol.handshake import Authenticator

@@ -30,6 +30,7 @@ import orjson
 import pytest
 
 from common import data_directory
+from common.endpoints import forget_endpoints, read_endpoint
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.protocol.client import RpcClient
@@ -118,12 +119,12 @@ class Shard:
         Raises:
             ServiceError: it ended, or refuses.
         """
-        data_directory.forget_endpoints(self.data, 1)
+        forget_endpoints(self.data, 1)
         self.pid = self.maker.make(self.data)
         await self._connect()
 
     async def _connect(self) -> None:
-        while (endpoint := data_directory.read_endpoint(self.data, 0)) is None:
+        while (endpoint := read_endpoint(self.data, 0)) is None:
             if self.maker.status(self.pid) is not None:
                 raise Unavailable(f"the shard has ended, status {self.maker.status(self.pid)}")
             await asyncio.sleep(0.002)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import data_directory
+from common.endpoints import Endpoint, write_endpoint
 from common.shard_settings import ShardSettings
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
@@ -75,9 +76,7 @@ async def local_service(
             )
             port = await server.listen("127.0.0.1", 0)
             stack.push_async_callback(server.close, 1.0)
-            data_directory.write_endpoint(
-                data, shard, data_directory.Endpoint("127.0.0.1", port, 0)
-            )
+            write_endpoint(data, shard, Endpoint("127.0.0.1", port, 0))
         cluster = Cluster.from_settings(settings, catalog)
         stack.push_async_callback(cluster.stop)
         services = make_services(settings, catalog, cluster)

@@ -16,6 +16,7 @@ import orjson
 from msgspec import structs
 
 from common import data_directory
+from common.endpoints import endpoint_path, read_endpoint
 from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -80,7 +81,7 @@ class ShardProcess:
         wrapper: tuple[str, ...] = (),
     ) -> None:
         data_directory.shard_folder(self.data, 0).mkdir(parents=True, exist_ok=True)
-        data_directory.endpoint_path(self.data, 0).unlink(missing_ok=True)
+        endpoint_path(self.data, 0).unlink(missing_ok=True)
         (self.data / "secret").write_text(SECRET)
         command = [
             *wrapper,
@@ -111,7 +112,7 @@ class ShardProcess:
     async def connect(self, secret: str = SECRET, num_shards: int = 1) -> Welcome:
         assert self.process is not None
         async with asyncio.timeout(START_SECONDS):
-            while (endpoint := data_directory.read_endpoint(self.data, 0)) is None:
+            while (endpoint := read_endpoint(self.data, 0)) is None:
                 assert self.process.poll() is None, "the shard has ended"
                 await asyncio.sleep(0.01)
         hello = Hello(PROTOCOL_VERSION, secret, 0, num_shards)
@@ -162,7 +163,7 @@ class ShardProcess:
 
     async def stop(self) -> None:
         """Send SIGTERM to the shard (not to what it is wrapped in)."""
-        endpoint = data_directory.read_endpoint(self.data, 0)
+        endpoint = read_endpoint(self.data, 0)
         assert endpoint is not None
         os.kill(endpoint.pid, signal.SIGTERM)
 
@@ -170,7 +171,7 @@ class ShardProcess:
         """End whatever runs, and give transports their turn of the loop to close."""
         if self.client is not None:
             self.client.close("killed by the test")
-        endpoint = data_directory.read_endpoint(self.data, 0)
+        endpoint = read_endpoint(self.data, 0)
         if self.process is not None and self.process.poll() is None:
             if endpoint is not None:
                 with contextlib.suppress(ProcessLookupError):

@@ -18,11 +18,12 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 import coordinator.process.coordinator
-import coordinator.process.joining as joining
 import coordinator.replication.replica
 from common import data_directory
 from common.shard_settings import ShardSettings
 from coordinator.cluster.placed_shards import shown_shards
+from coordinator.process.joining import join as joining
+from coordinator.process.joining import log_checks
 from coordinator.replication.host.position import held_shards, host_name, read_replica
 from coordinator.replication.log.stream import LogStream
 from coordinator.replication.log.stream_state import StreamInfo
@@ -204,7 +205,7 @@ async def join(machine: Machine) -> None:
         try:
             await joining._join(machine.settings)
             break
-        except joining.CannotJoin as error:
+        except log_checks.CannotJoin as error:
             machine.world.note(f"cannot join: {error}")
         await asyncio.sleep(1.0)
     data_directory.create(machine.data)
@@ -238,16 +239,16 @@ def _is_possible(placement: dict[str, Any], move: dict[str, Any]) -> bool:
 @contextmanager
 def _servers_not_looked_at() -> Iterator[None]:
     """The simulated servers of the log have no monitors."""
-    real = joining._check_safe
+    real = log_checks.check_safe
 
     async def check_safe(stream: LogStream, info: StreamInfo | None, settings: Settings) -> None:
         """Believe it."""
 
-    joining._check_safe = check_safe
+    joining.check_safe = check_safe  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        joining._check_safe = real
+        joining.check_safe = real  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from common.data_directory import DataDirectoryError, replica_path, write_atomically
+from common.data_directory import DataDirectoryError, replica_path
+from common.durable_files import write_atomically
 from common.undecodable import UNDECODABLE
 from coordinator.settings import Settings
 

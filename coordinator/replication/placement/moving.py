@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.deadline import NEVER
+from common.durable_files import make_folder, sync_folder
 from common.errors import CommandError, ServiceError
 from common.process.logs import Log
 from coordinator.cluster.catalog_file import read_state
@@ -200,7 +201,7 @@ class Mover:
         work = data.with_name(f"{data.name}.taken-{shard}")
         try:
             await asyncio.to_thread(_remove, taken, work)
-            data_directory.make_folder(taken)
+            make_folder(taken)
             position = await take_snapshot(self._stream, offer.host, taken, CopyRequest((shard,)))
             await asyncio.to_thread(self._processes.restore, taken, work)
             revision = read_state(data_directory.catalog_path(work)).revision
@@ -333,4 +334,4 @@ def _put_in_place(work: Path, data: Path, shard: int) -> None:
         raise DataDirectoryError(f"the snapshot has no shard {shard}")
     shutil.rmtree(target, ignore_errors=True)
     source.rename(target)
-    data_directory.sync_folder(data)
+    sync_folder(data)

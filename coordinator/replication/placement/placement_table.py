@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from common.data_directory import write_atomically
+from common.durable_files import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
 from common.process.threads import to_the_end

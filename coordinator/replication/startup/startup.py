@@ -4,7 +4,7 @@
     it is away, we have data     at once: what our shards have without doubt
     it is away, we have none     once it answers
 
-`coordinator/process/joining.py` has checked the log and filled the directory before.
+`coordinator/process/joining` has checked the log and filled the directory before.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from common import data_directory
+from common import durable_files
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
 from common.errors import InternalError, NotFound, StorageFull
 from coordinator.cluster import catalog as catalog_module
@@ -120,7 +120,7 @@ def _fail(patch: pytest.MonkeyPatch, module: Any, name: str, num_failures: int =
 
 _SYNCS = {
     True: ((os, "fdatasync"), (os, "ftruncate")),
-    False: ((data_directory, "sync_folder"),),
+    False: ((durable_files, "sync_folder"),),
 }
 """What fails once all of the new state is written, by whether it is appended."""
 

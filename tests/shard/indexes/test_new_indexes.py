@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common import data_directory
+from common import durable_files
 from common.errors import StorageFull, Unavailable
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import opening_indexes
@@ -30,7 +30,7 @@ from tests.shard.indexes.shard_indexes import (
 async def test_the_next_start_finds_what_a_failed_making_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_behind_the_rename: bool
 ) -> None:
-    sync_folder = data_directory.sync_folder
+    sync_folder = durable_files.sync_folder
     indexes = ShardIndexes(tmp_path)
     indexes.start()
 
@@ -44,7 +44,7 @@ async def test_the_next_start_finds_what_a_failed_making_left(
 
     with monkeypatch.context() as patch:
         if fails_behind_the_rename:
-            patch.setattr(data_directory, "sync_folder", refuse)
+            patch.setattr(durable_files, "sync_folder", refuse)
         else:
             patch.setattr(CreatedIndexes, "write", refuse_file)
         await indexes.catalog.take(CATALOG)
@@ -71,7 +71,7 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
     indexes = ShardIndexes(tmp_path)
     indexes.start()
     await indexes.catalog.take(EMPTY)
-    sync_folder = data_directory.sync_folder
+    sync_folder = durable_files.sync_folder
 
     def refuse(path: Path) -> None:
         if path == tmp_path or not fails_behind_the_rename:
@@ -80,7 +80,7 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
 
     entry = IndexEntry(1, "things", 3, {})
     with monkeypatch.context() as patch:
-        patch.setattr(data_directory, "sync_folder", refuse)
+        patch.setattr(durable_files, "sync_folder", refuse)
         await indexes.catalog.prepare(entry)  # succeeds: it is made in the background
         await indexes.catalog.take(CatalogUpdate(3, (entry,), base=2))
         with pytest.raises(StorageFull, match="no room"):

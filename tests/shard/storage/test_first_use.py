@@ -13,8 +13,8 @@ from pathlib import Path
 _PROGRAM = """
 import sys
 from pathlib import Path
+from common.endpoints import Endpoint, read_coordinator_endpoint, write_coordinator_endpoint
 from common import data_directory
-from common.data_directory import Endpoint
 from common.protocol.messages import IndexEntry
 from coordinator.cluster import snapshots
 from shard.partition import partition
@@ -39,8 +39,8 @@ manifest.write_manifest(folder / "shard.json", manifest.ShardManifest(1, 0, 1, (
 manifest.read_manifest(folder / "shard.json", manifest.ShardManifest)
 data_directory.write_manifest(folder, 1, "test")
 data_directory.read_manifest(folder)
-data_directory.write_coordinator_endpoint(folder, Endpoint("127.0.0.1", 1, 1))
-assert data_directory.read_coordinator_endpoint(folder) is not None
+write_coordinator_endpoint(folder, Endpoint("127.0.0.1", 1, 1))
+assert read_coordinator_endpoint(folder) is not None
 (folder / "snapshots" / "one").mkdir(parents=True)
 (folder / "snapshots" / "one" / "snapshot.json").write_bytes(b"{}")
 assert snapshots.list_snapshots(folder / "snapshots") == []
