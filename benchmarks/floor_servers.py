@@ -87,7 +87,7 @@ def search_request(num_documents: int) -> SearchRequest:
         query=None,
         filters=(),
         facets=tuple(
-            FacetRequest(field=name, leaves_out_own=False, num_alive_wanted=10) for name in FACETS
+            FacetRequest(field=name, leaves_out_own=False, num_live_wanted=10) for name in FACETS
         ),
         ranges=(),
         sort=(),

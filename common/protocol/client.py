@@ -44,10 +44,10 @@ from common.protocol.messages import Hello, Welcome
 from common.protocol.methods import HELLO, Method
 from common.undecodable import UNDECODABLE
 
-MAX_CALLS_IN_FLIGHT = 1024
+CALLS_IN_FLIGHT_MAX = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
 
-MAX_UNSENT_BYTES = 128 * 1024 * 1024
+UNSENT_BYTES_MAX = 128 * 1024 * 1024
 """Limit of unsent bytes; beyond it, further calls fail with `overloaded`."""
 
 DEFAULT_TIMEOUT_MS = 5_000
@@ -205,8 +205,8 @@ class RpcClient(asyncio.Protocol):
         transport = self._transport
         if not self.is_open or transport is None:
             raise Unavailable(f"{self.name} is not connected")
-        if len(self._calls) >= MAX_CALLS_IN_FLIGHT or (
-            self._is_congested and transport.get_write_buffer_size() > MAX_UNSENT_BYTES
+        if len(self._calls) >= CALLS_IN_FLIGHT_MAX or (
+            self._is_congested and transport.get_write_buffer_size() > UNSENT_BYTES_MAX
         ):
             raise Unavailable(
                 f"{self.name} has too much to do; try again in a second", code="overloaded"

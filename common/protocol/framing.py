@@ -49,17 +49,17 @@ from msgspec import Raw, Struct
 from common.errors import WireError
 from common.undecodable import UNDECODABLE
 
-MAX_FRAME_BYTES = 512 * 1024 * 1024
+FRAME_BYTES_MAX = 512 * 1024 * 1024
 """Largest body of a frame after the handshake. Bounds what a defective peer can make us keep;
 the largest real ones are the sort keys of a very deep page (24 bytes a hit: 22 million hits)."""
 
 PIECE_BYTES = 256 * 1024
 """Bytes of an attachment that are sent at once: about 50 µs of both processes."""
 
-MAX_HELLO_BYTES = 4096
+HELLO_BYTES_MAX = 4096
 """Largest body of the first frame, whose sender is not authenticated yet."""
 
-JOIN_MAX_BYTES = 64 * 1024
+JOIN_BYTES_MAX = 64 * 1024
 """Up to here header and body are joined into one piece (a copy is cheaper than a second write)."""
 
 _HEADER = struct.Struct("<I")
@@ -140,7 +140,7 @@ def decode_challenge(body: memoryview) -> bytes:
     """Read a challenge.
 
     Raises:
-        FrameError: the body is none.
+        FrameError: the body is not a challenge.
     """
     try:
         return _decode_challenge(body)[1]
@@ -175,10 +175,10 @@ def decode_response(body: memoryview) -> ResponseFrame:
 def _frame(body: bytes) -> tuple[bytes, ...]:
     """Put the length in front of a body."""
     length = len(body)
-    if length > MAX_FRAME_BYTES:
-        raise FrameError(f"a frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}")
+    if length > FRAME_BYTES_MAX:
+        raise FrameError(f"a frame of {length} bytes is over the limit of {FRAME_BYTES_MAX}")
     header = _HEADER.pack(length)
-    if length <= JOIN_MAX_BYTES:
+    if length <= JOIN_BYTES_MAX:
         return (header + body,)
     return (header, body)
 
@@ -195,8 +195,8 @@ def attach(pieces: tuple[bytes, ...], attachment: Attachment) -> Iterator[tuple[
     """
     parts = [memoryview(part).cast("B") for part in attachment]
     length = sum(map(len, parts))
-    if length > MAX_FRAME_BYTES:
-        raise FrameError(f"{length} bytes are over the limit of {MAX_FRAME_BYTES}")
+    if length > FRAME_BYTES_MAX:
+        raise FrameError(f"{length} bytes are over the limit of {FRAME_BYTES_MAX}")
     return _portions(b"".join(pieces), parts, length)
 
 
@@ -235,7 +235,7 @@ class FrameReader:
         "max_bytes",
     )
 
-    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_bytes: int = FRAME_BYTES_MAX) -> None:
         self.max_bytes = max_bytes
         self._head = b""  # of a header that was cut
         self._target: memoryview | None = None  # where the next bytes go

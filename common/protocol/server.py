@@ -1,7 +1,7 @@
 """The server's end of the RPC: accepts connections, and serves the calls of their clients.
 
 `common.protocol` draws the whole. A connection is a stranger until its `hello` is accepted: until
-then nothing else is, and frames are limited to `MAX_HELLO_BYTES`.
+then nothing else is, and frames are limited to `HELLO_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (
-    MAX_FRAME_BYTES,
-    MAX_HELLO_BYTES,
+    FRAME_BYTES_MAX,
+    HELLO_BYTES_MAX,
     FrameError,
     FrameReader,
     decode_request,
@@ -235,7 +235,7 @@ class ServerConnection(asyncio.Protocol):
 
     def __init__(self, server: RpcServer) -> None:
         self._server = server
-        self._reader = FrameReader(MAX_HELLO_BYTES)
+        self._reader = FrameReader(HELLO_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._transit = _Transit()
@@ -332,7 +332,7 @@ class ServerConnection(asyncio.Protocol):
         """Accept the peer."""
         welcome = self._server.authenticate.welcome(hello, self._nonce)
         self.is_known = True
-        self._reader.max_bytes = MAX_FRAME_BYTES
+        self._reader.max_bytes = FRAME_BYTES_MAX
         self._write(encode_response(msgid, None, welcome))
 
     def _refuse(self, msgid: int, error: ServiceError) -> None:

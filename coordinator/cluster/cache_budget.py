@@ -1,4 +1,4 @@
-"""The coordinator's memory of all indexes between searches shares one budget of bytes.
+"""What the coordinator caches between searches, of all indexes, shares one budget of bytes.
 
 Statistics of words and scored queries (`text`), first pages of facets (`facets`) and lists of
 suggestions (`suggest`) are kept by index. They can all be fetched or built again, so when the
@@ -12,7 +12,7 @@ from threading import RLock
 from typing import Final, Protocol
 
 CACHE_BYTES_MAX: Final = 32 << 20
-"""Estimated bytes of all of them."""
+"""Estimated bytes of all caches together."""
 
 
 class Evictable(Protocol):
@@ -23,10 +23,10 @@ class Evictable(Protocol):
 
 
 class CacheBudget:
-    """Bounds the memory that all indexes together use; safe to use from several threads.
+    """Bounds the memory of all caches together; safe to use from several threads.
 
     Attributes:
-        num_bytes: estimated size of the memory.
+        num_bytes: estimated bytes of all caches.
     """
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
@@ -35,17 +35,17 @@ class CacheBudget:
         self.num_bytes = 0
         self._lock = RLock()
 
-    def take(self, memory: Evictable, num_bytes: int) -> None:
-        """Charge a memory for something new; make room if needed."""
+    def take(self, cache: Evictable, num_bytes: int) -> None:
+        """Charge a cache for something new; make room if needed."""
         with self._lock:
-            self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
+            self._sizes[cache] = self._sizes.pop(cache, 0) + num_bytes
             self.num_bytes += num_bytes
             while self.num_bytes > self._bytes_max:
                 oldest, size = self._sizes.popitem(last=False)
                 self.num_bytes -= size
                 oldest.forget()
 
-    def drop(self, memory: Evictable) -> None:
-        """Release everything charged to a memory."""
+    def drop(self, cache: Evictable) -> None:
+        """Release everything charged to a cache."""
         with self._lock:
-            self.num_bytes -= self._sizes.pop(memory, 0)
+            self.num_bytes -= self._sizes.pop(cache, 0)

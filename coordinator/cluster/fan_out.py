@@ -134,12 +134,12 @@ async def call_all(
         Unavailable: a shard is down, busy or late.
         ServiceError: a shard refused.
     """
-    calls: list[asyncio.Future[R] | None] = []
+    calls: list[asyncio.Future[R]] = []
     try:
         for shard, shard_params in params:
             # Not a comprehension: after a failure, the calls already made must be released.
             calls.append(cluster.shards[shard].call(method, shard_params, timeout_ms))
-        return [await call for call in calls if call is not None]
+        return [await call for call in calls]
     except BaseException:
         _release(calls)
         raise

@@ -17,8 +17,8 @@ from common.errors import InvalidRequest, TooManyRequests
 from common.limits import Limits
 from coordinator.cluster.cluster import Cluster
 
-WALKS_COUNTED_MAX: Final = 1_000
-"""Cursors of one state that are counted; with more, it is kept for its whole time."""
+CURSORS_COUNTED_MAX: Final = 1_000
+"""Cursors of one state that are counted; with more, its lease never makes room for others."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _Lease:
 
     Attributes:
         timer: ends it.
-        num_begun: first pages, but for those that were the last as well.
+        num_begun: cursors that were begun, except those whose first page was the last.
         ended: the cursors whose page was the last.
     """
 
@@ -38,7 +38,7 @@ class _Lease:
     @property
     def is_used(self) -> bool:
         """Whether some cursor may still have a next page."""
-        return self.num_begun >= WALKS_COUNTED_MAX or self.num_begun > len(self.ended)
+        return self.num_begun >= CURSORS_COUNTED_MAX or self.num_begun > len(self.ended)
 
 
 class Leases:
@@ -49,7 +49,7 @@ class Leases:
         self._limits = limits
         self._seconds = limits.cursor_lease_ms / 1000
         self._leases: dict[tuple[int, int], _Lease] = {}
-        """By index and horizon, the one that is to end next first."""
+        """By index and horizon; the one that ends next comes first."""
 
     def check_ours(self) -> None:
         """Check that cursors of this service are this coordinator's to read."""
@@ -68,12 +68,12 @@ class Leases:
                     f"already; they end {self._seconds:g} s after their last page"
                 )
             self._cluster.begin_read(index)
-        self._renew(index, horizon)
+        self._extend(index, horizon)
         lease = self._leases[index, horizon]
-        lease.num_begun = min(lease.num_begun + 1, WALKS_COUNTED_MAX)
+        lease.num_begun = min(lease.num_begun + 1, CURSORS_COUNTED_MAX)
         return horizon
 
-    def go_on(self, index: int, horizon: int) -> None:
+    def renew(self, index: int, horizon: int) -> None:
         """Renew the lease of a cursor.
 
         Raises:
@@ -86,7 +86,7 @@ class Leases:
                 code="invalid_cursor",
                 param="cursor",
             )
-        self._renew(index, horizon)
+        self._extend(index, horizon)
 
     def note_page(self, index: int, horizon: int, cursor: str | None, *, has_next: bool) -> None:
         """Note that a page was read.
@@ -98,14 +98,14 @@ class Leases:
             has_next: whether the client got a cursor of a next page.
         """
         lease = self._leases.get((index, horizon))
-        if has_next or lease is None or lease.num_begun >= WALKS_COUNTED_MAX:
+        if has_next or lease is None or lease.num_begun >= CURSORS_COUNTED_MAX:
             return
         if cursor is None:
             lease.num_begun -= 1
         else:
             lease.ended.add(cursor)
 
-    def _renew(self, index: int, horizon: int) -> None:
+    def _extend(self, index: int, horizon: int) -> None:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._seconds, self._end, index, horizon)
         lease = self._leases.pop((index, horizon), None)

@@ -46,7 +46,7 @@ NEEDED_SECONDS: Final = 0.02
 TAKE_OVER_SECONDS: Final = 4.0
 """How long a request waits for another copy of a shard whose host is gone."""
 READS_MAX: Final = 3
-"""How often a request runs while it loses copies; the last time, the loss is its answer."""
+"""How often a request runs while it loses copies; the last loss is its error."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -134,7 +134,7 @@ class PlacedShard:
 
     @property
     def epoch(self) -> int:
-        """Number of the connection to the chosen copy; 0: there is none."""
+        """Number of the connection to the chosen copy; 0: no copy is chosen."""
         return 0 if self.host is None else self.host.epoch(self.shard)
 
     @property
@@ -297,7 +297,7 @@ class _HostNeeds(NamedTuple):
 
 
 class PlacedShards:
-    """All shards of an index that several hosts hold together.
+    """All shards of a service whose hosts hold some of them each.
 
     Args:
         num_shards: of the whole.

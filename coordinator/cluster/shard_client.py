@@ -39,7 +39,7 @@ from common.protocol.methods import PING, Method
 
 RETRY_MIN_SECONDS: Final = 0.02
 RETRY_MAX_SECONDS: Final = 0.1
-"""Short: looking for a shard costs one small file and one loopback connect."""
+"""Short: an attempt costs the read of a small file, and a connection over loopback."""
 
 TICK_SECONDS: Final = 1.0
 
@@ -94,7 +94,7 @@ class ShardClient:
 
     Attributes:
         state: of the connection.
-        epoch: number of connections made so far.
+        epoch: number of connections on which the shard came to serve.
         pid: of the shard process, 0 before the first connection.
         on_call: called with the method's name and the future of every call; None: no listener.
     """

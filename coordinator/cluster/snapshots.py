@@ -166,7 +166,7 @@ def read_snapshot(folder: Path) -> ServiceSnapshot:
         snapshot = _decode_snapshot(file.snapshot)
     except FileNotFoundError:
         raise SnapshotError(
-            f"{folder} is not a backup, or one that was not finished: it has no {SNAPSHOT_FILE}"
+            f"{folder} is not a backup, or was not finished: it has no {SNAPSHOT_FILE}"
         ) from None
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error

@@ -63,7 +63,7 @@ MISSED_SECONDS: Final = 5.0
 """Time after which shards to be started elsewhere are reported as missing."""
 
 KEYS_SECONDS: Final = 0.05
-"""Between two looks for an API key that comes with the log."""
+"""Interval between two checks for an API key that comes with the log."""
 
 _log = Log("coordinator")
 

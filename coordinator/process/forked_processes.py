@@ -53,8 +53,8 @@ class ForkedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def is_created(self, pid: int) -> None:
-        """Take note of its pid."""
+    def note_pid(self, pid: int) -> None:
+        """Note its pid, and send it the signals that waited for that."""
         self.pid = pid
         for number in self._due:
             self.send_signal(number)
@@ -167,7 +167,7 @@ class ForkServer:
             if "ordinal" in message:
                 made = self._made[message["ordinal"]]
                 if "pid" in message:
-                    made.is_created(message["pid"])
+                    made.note_pid(message["pid"])
                 else:
                     made.status = message["status"]
                 continue

@@ -289,7 +289,7 @@ class Search:
         if cursor.is_start:
             return replace(cursor, horizon=self._leases.begin(index.number), timestamp=now())
         cursor.check(search_hash(index.number, parameters))
-        self._leases.go_on(index.number, cursor.horizon)
+        self._leases.renew(index.number, cursor.horizon)
         return cursor
 
     def _note_page(

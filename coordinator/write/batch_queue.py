@@ -80,7 +80,7 @@ class BatchQueue(ABC):
             )
 
     def fail_waiting(self, error: ServiceError) -> None:
-        """Fail all waiting batches (the index was deleted)."""
+        """Fail all waiting batches; none of them was written."""
         while self._waiting:
             self._waiting.popleft().fail(error)
 

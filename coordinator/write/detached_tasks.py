@@ -1,4 +1,4 @@
-"""Tasks that outlive the request that started them: half a change is worse than a late one."""
+"""Tasks that outlive the request that started them: a change continues without its client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = Log("ingest")
 
 
 class DetachedTasks:
-    """Starts tasks and keeps them, whether or not anything waits for them."""
+    """Starts tasks and holds them until they end, whether or not a request waits for them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -26,7 +26,6 @@ _ALGOLIA_LISTS: Final = (
     "restrictSearchableAttributes",
 )
 
-
 TEXT_KINDS: Final = frozenset({ValueKind.STRING})
 _NOUNS: Final = {
     MOMENT_KINDS: "date or number",

@@ -37,7 +37,6 @@ from coordinator.write.index_restorer import IndexRestorer
 from coordinator.write.log import DocumentOf, WriteLog, check_still_there, no_index, without
 from coordinator.write.new_indexes import (
     check_free,
-    check_free_in,
     check_no_alias,
     check_num_indexes,
 )
@@ -302,7 +301,7 @@ class IndexAdministration:
 
         def change(state: CatalogState) -> CatalogState:
             check_still_there(state, index)
-            check_free_in(state, new_name)
+            check_free(state, new_name)
             return state.renamed(index.name, new_name, keeps_alias=keeps_alias)
 
         await self._catalog.change(change, is_active=False)
@@ -342,7 +341,7 @@ class IndexAdministration:
                     raise no_index(name)
                 former = self._catalog.indexes.get(new_name) if replaces else None
                 if former is None:
-                    check_free(self._catalog, new_name)
+                    check_free(self._catalog.state, new_name)
                     check_num_indexes(self._catalog, self._limits, 1)
                 async with make_source(index) as source:
                     if former is None:

@@ -52,7 +52,7 @@ class IndexRestorer:
         """
         catalog = self._catalog
         for one in wanted:
-            check_free(catalog, one.name)
+            check_free(catalog.state, one.name)
         check_num_indexes(catalog, self._limits, len(wanted))
         stored: list[StoredIndex] = []
         state = catalog.state
@@ -66,7 +66,7 @@ class IndexRestorer:
 
         def with_all(state: CatalogState) -> CatalogState:
             for index in stored:
-                check_free(catalog, index.name)  # an alias may have been set meanwhile
+                check_free(state, index.name)  # an alias may have been set meanwhile
                 state = state.with_index(index)
             return state
 

@@ -10,31 +10,17 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_state import CatalogState
 
 
-def check_free(catalog: Catalog, name: str) -> None:
+def check_free(state: CatalogState, name: str) -> None:
     """Check that no index or alias has a name.
 
     Raises:
         Conflict: `index_exists`.
     """
-    if name in catalog.indexes or name in catalog.state.aliases:
-        raise _taken(name)
-
-
-def check_free_in(state: CatalogState, name: str) -> None:
-    """Check the same in a state that requests may not see yet: another host has made it.
-
-    Raises:
-        Conflict: `index_exists`.
-    """
     if name in state.aliases or any(one.name == name for one in state.indexes):
-        raise _taken(name)
-
-
-def _taken(name: str) -> Conflict:
-    return Conflict(
-        f"there is an index or alias {name!r} already; choose another name, or remove it first",
-        code="index_exists",
-    )
+        raise Conflict(
+            f"there is an index or alias {name!r} already; choose another name, or remove it first",
+            code="index_exists",
+        )
 
 
 def check_no_alias(aliases: Mapping[str, str], name: str) -> None:

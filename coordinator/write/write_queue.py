@@ -39,7 +39,7 @@ from common.errors import (
 )
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
-from common.protocol.framing import JOIN_MAX_BYTES
+from common.protocol.framing import JOIN_BYTES_MAX
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -265,7 +265,7 @@ class WriteQueue(BatchQueue):
                 num_operations += len(part.lengths)
             first_position += batch.num_operations
         is_single = len(payloads) == 1
-        is_large = sum(map(len, payloads)) > JOIN_MAX_BYTES
+        is_large = sum(map(len, payloads)) > JOIN_BYTES_MAX
         request = ApplyRequest(
             index=self._index,
             seq=group.seq,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -59,9 +59,15 @@ class WriteResult:
 
 
 class RejectedItems:
-    """The invalid items of a body: all are counted, the first ones listed."""
+    """The invalid items of a body: all are counted, the first ones listed.
 
-    def __init__(self, num_max: int, unit: str, is_array: Any = None) -> None:
+    Args:
+        num_max: how many are listed.
+        unit: what positions count: "line" or "index".
+        is_array: returns whether the body turned out to be an array, whose positions are indexes.
+    """
+
+    def __init__(self, num_max: int, unit: str, is_array: Callable[[], bool] | None = None) -> None:
         self.num = 0
         self.listed: list[dict[str, Any]] = []
         self._num_max = num_max

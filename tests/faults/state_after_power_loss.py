@@ -80,7 +80,7 @@ def search(index: OpenIndex, entry: Index, horizon: int) -> SearchResponse:
         query=None,
         filters=(),
         facets=tuple(
-            FacetRequest(path, leaves_out_own=False, num_alive_wanted=0)
+            FacetRequest(path, leaves_out_own=False, num_live_wanted=0)
             for path in entry.configuration.facets
         ),
         ranges=(),

@@ -193,7 +193,7 @@ class Shard:
             revision=entry.revision,
             query=None,
             filters=(),
-            facets=(FacetRequest("color", leaves_out_own=False, num_alive_wanted=0),),
+            facets=(FacetRequest("color", leaves_out_own=False, num_live_wanted=0),),
             ranges=(),
             sort=(),
             is_place_descending=False,

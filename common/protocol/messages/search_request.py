@@ -25,7 +25,7 @@ class FacetRequest(Message, frozen=True, array_like=True):
     field: str
     leaves_out_own: bool
     """Whether clauses marked with this facet are left out (disjunctive)."""
-    num_alive_wanted: int
+    num_live_wanted: int
     """Send `live` when fewer values than this have a count here (0: never; a huge number: always).
     """
     within: Same | None = None

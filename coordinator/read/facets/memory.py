@@ -39,7 +39,7 @@ class FacetTotals(Struct, frozen=True):
 
     horizon: int
     counts: MergedCounts
-    num_alive_wanted: int
+    num_live_wanted: int
     """How many buckets, with zeros, these counts suffice to list."""
 
 
@@ -64,12 +64,12 @@ class FacetMemory:
             values = self._values[name] = FacetValues(self._cluster.num_shards)
         return values
 
-    def totals(self, name: str, horizon: int, num_alive_wanted: int) -> FacetTotals | None:
+    def totals(self, name: str, horizon: int, num_live_wanted: int) -> FacetTotals | None:
         """Return the totals of a facet, if they are cached for this horizon and suffice."""
         totals = self._totals.get(name)
         if totals is None or totals.horizon != horizon:
             return None
-        return totals if totals.num_alive_wanted >= num_alive_wanted else None
+        return totals if totals.num_live_wanted >= num_live_wanted else None
 
     def remember(self, name: str, totals: FacetTotals) -> None:
         """Cache totals that were just added up from all shards."""

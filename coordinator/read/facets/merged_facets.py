@@ -62,7 +62,7 @@ def facet_results(
             assert request is not None, "a facet that is neither known nor requested"
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
-                    totals = FacetTotals(horizon, counts.kept(), request.num_alive_wanted)
+                    totals = FacetTotals(horizon, counts.kept(), request.num_live_wanted)
                     memory.remember(name, totals)
                 else:
                     added = counts.plus(groups[at].counts) if groups else counts

@@ -18,7 +18,7 @@ from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.facets.summaries import is_summed_up
 
 ALWAYS: Final = 1 << 31
-"""A `num_alive_wanted` above any number of values."""
+"""A `num_live_wanted` above any number of values."""
 
 
 class FacetPlan(Struct, frozen=True):
@@ -66,7 +66,7 @@ def plan_facets(
 ) -> FacetPlan:
     """Decide what to count.
 
-    `num_alive_wanted` is how many buckets may be shown: a shard that finds fewer values among the
+    `num_live_wanted` is how many buckets may be shown: a shard that finds fewer values among the
     hits reports which others are live, since these may be listed with zero. An order by key, or a
     selected value that hits may lack, can need any value.
 
@@ -83,16 +83,16 @@ def plan_facets(
         name = settings.field
         selected = bool(parameters.selected.get(name))
         leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
-        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(spec)
+        num_live_wanted = ALWAYS if wants_all_buckets or selected else _num_live_wanted(spec)
         totals = None
         if is_total and not parameters.allows_partial:
-            totals = memory.totals(name, horizon, num_alive_wanted)
+            totals = memory.totals(name, horizon, num_live_wanted)
         wants_missing = spec.summary.missing
         if totals is not None and not wants_missing:
             known[name] = totals
             continue
         within = parameters.within.get(name)
-        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within, wants_missing))
+        requests.append(FacetRequest(name, leaves_out_own, num_live_wanted, within, wants_missing))
         if is_summed_up(spec) and (leaves_out_own or within is not None):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
@@ -107,7 +107,7 @@ def value_request(parameters: SearchParameters, spec: FacetSpec) -> FacetRequest
     return FacetRequest(name, leaves_out_own, 0, parameters.within.get(name))
 
 
-def _num_alive_wanted(spec: FacetSpec) -> int:
+def _num_live_wanted(spec: FacetSpec) -> int:
     """Return how many buckets a response may list, with or without hits."""
     settings = spec.configuration
     if settings.hide_zero:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError, ServiceError, StorageFull
 from common.process.logs import Log
-from common.protocol.framing import JOIN_MAX_BYTES
+from common.protocol.framing import JOIN_BYTES_MAX
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
 from common.protocol.methods import APPLY, APPLY_JOINED
 from common.protocol.write_operations import Outcome
@@ -292,7 +292,7 @@ def joined_request(
     index = groups[0].group.index
     parts = [one.parts[shard] for one in groups]
     payloads = [part.payload for part in parts]
-    is_large = sum(map(len, payloads)) > JOIN_MAX_BYTES
+    is_large = sum(map(len, payloads)) > JOIN_BYTES_MAX
     places: list[bytes] = []
     versions: dict[int, bytes] = {}
     sources: dict[str, str] = {}

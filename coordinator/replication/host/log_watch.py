@@ -1,4 +1,4 @@
-"""Watches the log from here: is it up, who leads it, how far is it, and since when are we there?"""
+"""Polls the log's leader: is the log up, where does it end, and does this host have all of it?"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REQUEST_SECONDS: Final = 2.0
 CONNECT_SECONDS: Final = 2.0
 REPEAT_SECONDS: Final = 0.1
-"""After which a read that is not answered is sent again: a new leader does not know the requests
+"""Time after which a read without an answer is sent again: a new leader does not know the requests
 to the old one."""
 RECONNECT_SECONDS: Final = 0.1
 PING_SECONDS: Final = 0.5
@@ -31,7 +31,7 @@ PINGS_MAX: Final = 2
 """A server that leaves more pings unanswered, so for 1 to 1.5 s, is frozen or cut off: another one
 is connected instead."""
 DROP_SECONDS: Final = 0.2
-"""Between two looks whether the client has given up a connection."""
+"""Interval between two checks whether the client has given up a connection."""
 LATE_SECONDS: Final = 0.02
 """Time after a timeout to read what has arrived before it: a process that had no core for longer
 than the timeout notices that first."""
@@ -104,7 +104,7 @@ class LogConnection:
 
     def start(self) -> None:
         """Begin to connect; retry until it succeeds."""
-        self._connecting = asyncio.create_task(self._connect_at_last())
+        self._connecting = asyncio.create_task(self._connect_until_connected())
 
     async def connect(self) -> None:
         """Connect once.
@@ -165,7 +165,7 @@ class LogConnection:
                 writer = None
             await asyncio.sleep(DROP_SECONDS)
 
-    async def _connect_at_last(self) -> None:
+    async def _connect_until_connected(self) -> None:
         last_reason = ""
         while self._client is None:
             try:

@@ -1,4 +1,4 @@
-"""Long entries: pieces that come before an entry, and threads for large work."""
+"""Entries longer than a message: keeps their pieces; unpacks and divides large ones on threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coordinator.replication.log.stream import LogStream
 from coordinator.write.partitioning import Part
 
 THREAD_BYTES: Final = 64 * 1024
-"""Content from which on packing and dividing are left to a thread."""
+"""Size of content from which on it is packed and divided on a thread."""
 PIECES_BYTES_MAX: Final = 256 << 20
 """Pieces kept until their entry arrives; others are requested again."""
 PIECES_SECONDS: Final = 60.0
-"""For which at least a piece is kept: the entry of an older one was given up, or its host died."""
+"""Pieces are kept for this long: the entry of an older one was given up, or its host died."""
 PAUSE_SECONDS: Final = 0.1
 
 
@@ -35,7 +35,7 @@ class Pieces:
 
     @property
     def num_bytes(self) -> int:
-        """Return how much is kept."""
+        """Bytes of all pieces that are kept."""
         return self._num_bytes
 
     def keep(self, seq: int, content: bytes) -> None:

@@ -24,11 +24,11 @@ from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.replication.startup.local_state import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1
-"""Between two looks whether the log answers."""
+"""Interval between two checks whether the log answers."""
 CREATE_SECONDS: Final = 0.5
-"""Before a failed attempt to make the log is repeated."""
-PATIENCE: Final = 30
-"""Pauses for which a start waits for the log before it serves its own data."""
+"""Pause before a failed attempt to make the log is repeated."""
+CHECKS_MAX: Final = 30
+"""After this many checks, a host that has data serves them without the log."""
 
 _log = Log("replica")
 
@@ -55,7 +55,7 @@ class Startup:
         cluster, watch = self._host.cluster, self._watch
         if self._progress.replica is None:
             await self._create_log(cluster.seq)
-        for _ in range(PATIENCE):
+        for _ in range(CHECKS_MAX):
             if watch.is_up:
                 break
             await asyncio.sleep(PAUSE_SECONDS)

@@ -345,7 +345,7 @@ class FacetCounter:
 
     def answer(self, request: FacetRequest, num_present: int) -> FacetCounts:
         """Return what to report of the facet besides its counts."""
-        if num_present >= request.num_alive_wanted:
+        if num_present >= request.num_live_wanted:
             return self._complete
         return FacetCounts(self.field, self.epoch, self.num_values, self.totals.live)
 

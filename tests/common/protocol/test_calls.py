@@ -204,7 +204,7 @@ async def test_an_attachment_for_a_method_without_one_closes_the_connection() ->
 
 
 async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_end, "MAX_CALLS_IN_FLIGHT", 2)
+    monkeypatch.setattr(client_end, "CALLS_IN_FLIGHT_MAX", 2)
     client, _ = await connect(ScriptedServer().server, HELLO)
     calls = [client.call(WAIT, None) for _ in range(2)]
     with pytest.raises(Unavailable) as caught:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from common.protocol import framing
 from common.protocol.framing import (
-    JOIN_MAX_BYTES,
-    MAX_FRAME_BYTES,
+    FRAME_BYTES_MAX,
+    JOIN_BYTES_MAX,
     FrameError,
     FrameReader,
     attach,
@@ -105,10 +105,10 @@ def test_an_attachment_that_is_not_as_announced_ends_the_stream(
 
 def test_an_attachment_over_the_limit_is_not_sent() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(framing, "MAX_FRAME_BYTES", 10)
+        patch.setattr(framing, "FRAME_BYTES_MAX", 10)
         with pytest.raises(FrameError, match="over the limit"):
             attach((b"",), [b"x" * 6, b"y" * 5])
-    assert MAX_FRAME_BYTES < 1 << 30
+    assert FRAME_BYTES_MAX < 1 << 30
 
 
 def test_a_frame_over_the_limit_is_refused_before_its_body_arrives() -> None:
@@ -118,7 +118,7 @@ def test_a_frame_over_the_limit_is_refused_before_its_body_arrives() -> None:
         reader.feed(struct.pack("<I", 11))
 
 
-@pytest.mark.parametrize("size", [0, 10, JOIN_MAX_BYTES + 1])
+@pytest.mark.parametrize("size", [0, 10, JOIN_BYTES_MAX + 1])
 def test_request_and_response_survive_the_way(size: int) -> None:
     payload = b"x" * size
     ((body, _),) = FrameReader().feed(

@@ -259,7 +259,7 @@ class TestSupervision:
         self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service = await make_service(1)
-        monkeypatch.setattr("common.protocol.client.MAX_CALLS_IN_FLIGHT", 0)
+        monkeypatch.setattr("common.protocol.client.CALLS_IN_FLIGHT_MAX", 0)
         assert await service.cluster.silent_shards(60_000) == []
         assert await service.cluster.silent_shards(0) == [0]
 

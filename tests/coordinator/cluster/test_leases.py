@@ -65,7 +65,7 @@ async def test_states_whose_cursors_are_at_their_end_make_room() -> None:
     cluster.seq = 3
     leases.begin(7)
     assert cluster.held == [(7, 1), (7, 2), (7, 3)], "a last page may be asked for again"
-    leases.go_on(7, 2)
+    leases.renew(7, 2)
 
     cluster.seq = 4
     leases.begin(7)
@@ -81,8 +81,8 @@ async def test_states_whose_cursors_are_at_their_end_make_room() -> None:
 async def test_lease_ends_by_itself() -> None:
     leases, cluster = make(cursor_lease_ms=30)
     horizon = leases.begin(7)
-    leases.go_on(7, horizon)
+    leases.renew(7, horizon)
     await until(lambda: not cluster.held)
 
     with pytest.raises(InvalidRequest, match=r"30 \(limit cursor_lease_ms\) ms"):
-        leases.go_on(7, horizon)
+        leases.renew(7, horizon)
