@@ -6,7 +6,7 @@ logs            log lines; written by log_writer; request_ids: which requests th
 printable       untrusted text, such as names, for terminals and logs
 loop_scheduler  long steps of an event loop take turns
 threads         pools of threads; priority: of threads
-uncancelled     waiting for work that goes on although the one who waits is cancelled
+uncancelled     waiting for work that continues when its waiter is cancelled
 memory          how much there is, and giving it back
 faults          points at which tests make a process fail
 """

@@ -1,8 +1,8 @@
-"""Waiting for work that goes on although the one who waits is cancelled.
+"""Waiting for work that continues when its waiter is cancelled.
 
-`asyncio.shield` lets work go on, too. But from Python 3.14 on it logs, with a traceback, an error
-that comes after the cancellation, even if something else retrieves it: each client that leaves
-during a write which is then refused.
+`asyncio.shield` lets work continue, too. But from Python 3.14 on it logs, with a traceback, an
+error that comes after the cancellation, even if something else retrieves it: once for each client
+that leaves during a write which is then refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def result_of(work: asyncio.Future[T]) -> T:
-    """Return the result of work, which goes on if the caller is cancelled."""
+    """Return the result of work, which continues if the caller is cancelled."""
     if not work.done():
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -37,7 +37,7 @@ async def result_of(work: asyncio.Future[T]) -> T:
 
 
 async def until_done(work: asyncio.Future[Any]) -> None:
-    """Wait until work is done, also if the caller is cancelled: that is raised then."""
+    """Wait until work is done; a cancellation of the caller is raised only then."""
     try:
         await asyncio.wait([work])
     finally:

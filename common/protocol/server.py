@@ -94,7 +94,7 @@ class RpcServer:
         handlers: of all methods but `hello`.
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
-        scheduler: of this loop; told when calls have arrived.
+        scheduler: of this loop; notified when calls have arrived.
 
     Attributes:
         num_in_flight: calls in progress.
@@ -202,7 +202,8 @@ class _Transit:
     """How long calls were in transit: in the network, and in a socket before it was read.
 
     The clocks of two processes may differ by any amount, but by the same for all calls. So the
-    delay of a call is measured against the fastest recent one.
+    delay of a call is measured against the fastest recent one. A clock stands still while its
+    machine is suspended: a delay that no network has begins the comparison again.
     """
 
     __slots__ = ("_begun_ms", "_former", "_least")
@@ -217,7 +218,9 @@ class _Transit:
     def took_ms(self, now_ms: float, sent_ms: int) -> float:
         """Return how many milliseconds ago, at least, a call was sent."""
         difference = now_ms - sent_ms
-        if now_ms - self._begun_ms > self.WINDOW_MS:
+        if difference - min(self._least, self._former) > self.WINDOW_MS:
+            self._begun_ms, self._former, self._least = now_ms, float("inf"), difference
+        elif now_ms - self._begun_ms > self.WINDOW_MS:
             self._begun_ms, self._former, self._least = now_ms, self._least, difference
         elif difference < self._least:
             self._least = difference

@@ -1,6 +1,6 @@
 """Whether requests for data are answered: not before all shards have reported what they have.
 
-Several hosts that share a log withhold it longer: until a host has caught up, and when it must not
+One of several hosts refuses them longer: until it has caught up with the log, and once it must not
 be read any more.
 """
 

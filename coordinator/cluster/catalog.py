@@ -97,7 +97,8 @@ class Catalog:
         propose: carries out the changes of `change` where several hosts share one catalog.
         check_complete: called before an index or a key is said not to exist; raises if other hosts
             may have it already.
-        on_stored: called after every change of the durable state or of what requests see.
+        on_stored: called after every change of the durable state or of what requests see; also
+            after one that failed, which others may have read before it was undone.
         on_doubt: called when the file may have a state that requests do not see: only another
             process knows, by reading it.
     """
@@ -210,12 +211,13 @@ class Catalog:
                 with explaining_disk_failure("nothing was changed"):
                     writing.result()
             finally:
-                if writing.exception() is None:
+                has_changed = writing.exception() is None
+                if has_changed:
                     self.state = state
-                    if is_active:
-                        self._activate_names()
-                    elif self.on_stored is not None:
-                        self.on_stored()
+                if has_changed and is_active:
+                    self._activate_names()
+                elif self.on_stored is not None:
+                    self.on_stored()
             return state
 
     def _look_for_doubt(self, writing: asyncio.Future[None]) -> None:

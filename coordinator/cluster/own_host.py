@@ -25,6 +25,7 @@ class OwnHost:
     Attributes:
         clients: the shards of this host, by ordinal; they come and go.
         arriving: shards that it is about to hold, by ordinal; not read yet.
+        name, applied, prepared, moved_at: as in `ShardHost`.
         begun_at: by shard: the oldest state that it had when it came last, if known.
         released: states before it may be gone on all shards.
         is_stopped: whether its data differ from the other hosts', so that it must not be read.

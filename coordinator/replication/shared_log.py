@@ -128,7 +128,7 @@ class SharedLog(WriteLog):
             self._tasks.start(work, name)
 
     async def stop(self) -> None:
-        """Stop to follow; what has been applied is remembered."""
+        """Stop following, and save the position."""
         await self._tasks.stop()
         await self._follower.close()
         await self._comparisons.comparer.close()

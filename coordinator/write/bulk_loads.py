@@ -283,24 +283,25 @@ class BulkLoads:
                 outcome = await _finished(task)
                 with contextlib.suppress(ServiceError):
                     result.add(report.end(outcome))
-            told = report.partly_stored() or _told(error)
-            told.details = {**told.details, "created": result.created, "updated": result.updated}
-            raise told from error
+            reported = report.partly_stored() or _service_error(error)
+            counts = {"created": result.created, "updated": result.updated}
+            reported.details = {**reported.details, **counts}
+            raise reported from error
         finally:
             _free(spool)
         return result
 
 
 async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceError:
-    """Return the outcome of a write: its result, or what the client is told of its error."""
+    """Return the outcome of a write: its result, or its error as the client gets it."""
     try:
         return await task
     except Exception as error:
-        return _told(error)
+        return _service_error(error)
 
 
-def _told(error: Exception) -> ServiceError:
-    """Return what the client is told of the error that ended a load."""
+def _service_error(error: Exception) -> ServiceError:
+    """Return the error that ended a load, as the client gets it."""
     if isinstance(error, ServiceError):
         return error
     _log.error("a load failed halfway", cause=error)  # such as no memory, or no thread
@@ -308,7 +309,7 @@ def _told(error: Exception) -> ServiceError:
 
 
 def _free(spool: Spool) -> None:
-    """Free a spool in a thread: the file system takes a second for gigabytes."""
+    """Close a spool on a thread: the file system takes a second to free gigabytes."""
     try:
         asyncio.get_running_loop().run_in_executor(None, spool.close)
     except RuntimeError:  # the system starts no thread

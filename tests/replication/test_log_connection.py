@@ -302,3 +302,18 @@ async def test_a_frozen_server_is_left_whatever_is_unsent(
         "connected to a server of the log",
     ]
     assert caplog.records[1].fields == {"server": f"127.0.0.1:{other.port}"}  # type: ignore[attr-defined]
+
+
+async def test_a_failure_in_what_handles_a_message_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def connect(_: Client, **options: Any) -> None:
+        await options["error_cb"](ConnectionRefusedError())  # as for each server that is away
+        await options["error_cb"](KeyError("a mistake of ours"))
+
+    monkeypatch.setattr(Client, "connect", connect)
+    connection = LogConnection("nats://a:4222")
+    with caplog.at_level("ERROR", logger="facetd"):
+        await connection.connect()
+    await connection.close()
+    assert ["was not handled" in record.message for record in caplog.records] == [True]

@@ -39,7 +39,7 @@ from coordinator.write.log import index_deleted
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256
-"""Entries that are being applied; then we stop to read."""
+"""Entries in progress; at either bound, reading pauses until one is applied."""
 
 _log = Log("replica")
 

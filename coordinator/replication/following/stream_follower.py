@@ -50,7 +50,7 @@ _log = Log("log")
 async def follow(stream: LogStream, position: Position) -> AsyncGenerator[StreamMessage, None]:
     """Yield every message after a position, in order; wait for new ones.
 
-    Close it: until then the log goes on sending.
+    The caller must close it: until then the log keeps sending.
 
     Raises:
         LogBroken: the log lacks entries that it had, or the next one.
@@ -208,8 +208,8 @@ class _Consumer:
         """Return the entry in a message; None if it is about the consumer.
 
         Raises:
-            LogAway: a message was lost, the log has ended the consumer, or cannot be told that we
-                go on.
+            LogAway: a message was lost, the log has ended the consumer, or the response to its flow
+                control cannot be sent.
         """
         headers = message.headers or {}
         status = headers.get("Status")

@@ -1,4 +1,4 @@
-"""Work that goes on beside requests until it ends, or this host stops."""
+"""Background work of a host: it lasts until it is done, or until the host stops."""
 
 from __future__ import annotations
 

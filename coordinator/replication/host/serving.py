@@ -31,7 +31,7 @@ class Serving:
         progress: how far it has applied the log.
 
     Attributes:
-        why_stopped: why this host has stopped to serve; empty: it has not.
+        why_stopped: why this host has stopped serving; empty: it has not.
         on_stop: called with the reason when it stops.
     """
 

@@ -126,6 +126,8 @@ class LogConnection:
         async def note(error: Exception) -> None:
             if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
                 refused.append(error)
+            elif not isinstance(error, (Error, OSError, TimeoutError)):
+                _log.error("a message that came with the log was not handled", cause=error)
 
         client = NatsClient()
         try:

@@ -14,7 +14,7 @@ class NotConnected(LogAway):
 
 
 class NotPublished(LogAway):
-    """An entry was given up of which the log was sent nothing that has an effect."""
+    """An entry was given up, and nothing of it that the log may have has an effect."""
 
 
 class LogBroken(Exception):

@@ -100,7 +100,7 @@ class KnownHosts:
         )
 
     def warn_of_namesakes(self) -> None:
-        """Name the hosts that are called like this one, once: orders name hosts."""
+        """Log each host that has the name of this one, once: orders tell hosts apart by name."""
         for address, other in self.others.items():
             if other.is_connected and other.name == self._host.name:
                 if address not in self._namesakes:

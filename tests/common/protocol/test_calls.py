@@ -312,6 +312,16 @@ async def test_a_read_for_which_no_time_is_left_is_no_call_without_a_deadline(
     assert begun == [1_000.001]
 
 
+def test_a_clock_that_stood_still_makes_no_call_late() -> None:
+    transit = server._Transit()
+    assert transit.took_ms(1_000.0, 500) == 0
+    assert transit.took_ms(1_210.0, 700) == 10
+    suspended_ms = 2 * server._Transit.WINDOW_MS
+    assert transit.took_ms(1_310.0 + suspended_ms, 800) == 0  # of the caller's machine
+    assert transit.took_ms(1_430.0 + suspended_ms, 900) == 20
+    assert transit.took_ms(1_550.0 + suspended_ms, 1_000) == 40
+
+
 def test_the_time_in_transit_does_not_depend_on_the_offset_of_two_clocks() -> None:
     transit = server._Transit()
     sent = 5_000_000

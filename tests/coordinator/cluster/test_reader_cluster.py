@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +15,11 @@ import msgspec
 import pytest
 
 from common import data_directory
+from common.errors import InternalError
 from common.limits import Limits
 from common.protocol.messages import SnapshotSource
 from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_file import CatalogFile
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.reader_cluster import OwnerOnly, ReaderCatalog
 from coordinator.cluster.shared_state import SharedState, create_shared_state
@@ -61,4 +65,44 @@ async def test_a_reader_leaves_the_file_of_the_catalog_alone(tmp_path: Path) -> 
         assert reader.state.indexes[0].source is not None
         del administration
     finally:
+        os.close(memory)
+
+
+async def test_a_reader_answers_again_after_a_change_that_it_read_was_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Catalog.open(tmp_path, 1)
+    memory = create_shared_state(2)
+    loop, is_read = asyncio.get_running_loop(), threading.Event()
+    is_stored = asyncio.Event()
+    store = CatalogFile.store
+
+    def store_and_undo(file: CatalogFile, former: CatalogState, state: CatalogState) -> None:
+        store(file, former, state)
+        loop.call_soon_threadsafe(is_stored.set)
+        is_read.wait(30)
+        file.replace(former)
+        raise OSError(errno.EIO, "Input/output error")
+
+    try:
+        shared = SharedState(memory, 2, 0)
+        owner.on_stored = lambda: shared.publish_catalog(owner.state.revision)
+        await owner.change(lambda state: state.with_section("keys", {}))
+        reader = ReaderCatalog(Settings(data_dir=tmp_path), SharedState(memory, 2, 1))
+        monkeypatch.setattr(CatalogFile, "store", store_and_undo)
+        changing = asyncio.ensure_future(
+            owner.change(lambda state: state.with_section("keys", {"one": {}}))
+        )
+        await is_stored.wait()
+        with pytest.raises(OwnerOnly):
+            await reader.catch_up()  # the file has what no request sees yet
+        is_read.set()
+        with pytest.raises(InternalError, match="nothing was changed"):
+            await changing
+
+        await reader.catch_up()
+        assert reader.is_current
+        assert reader.section("keys") == {}
+    finally:
+        is_read.set()
         os.close(memory)
