@@ -47,8 +47,10 @@ class LogWriter(logging.Handler):
             self._lines.append(line)
             self._changed.notify_all()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="log", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._write, name="log", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no thread for now: the next line retries
+                    thread.start()
+                    self._thread = thread
 
     def flush(self) -> None:
         """Wait until all lines are written, but not for a reader that hangs."""

@@ -109,3 +109,18 @@ def test_without_a_reader_lines_are_lost_in_silence() -> None:
     writer.flush()
     assert not writer._lines
     os.close(writing)
+
+
+def test_lines_wait_while_the_system_starts_no_thread(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reading, writing = pipe
+    writer = LogWriter(writing)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        _log(writer, "one")
+    _log(writer, "two")
+    assert _read_until(reading, b"two") == [b"one", b"two"]
