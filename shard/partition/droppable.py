@@ -40,10 +40,8 @@ def droppable_docs(view: SegmentView, recent: Sequence[Group]) -> NDArray[np.uin
         view: a segment and what is deleted of it.
         recent: groups whose deletions are not final, as of the view or later.
     """
-    if view.deleted is None:
-        return None
-    ordinals = np.array(view.deleted.to_array(), np.uint32)
-    if recent:
+    ordinals = view.deleted_docs
+    if ordinals is not None and recent:
         records = records_of(view.segment, ordinals)
         is_recent = np.isin(records, np.concatenate([group.deleted for group in recent]))
         ordinals = ordinals[~is_recent]

@@ -45,6 +45,9 @@ _DENSE_PER_WORD: Final = 1.5
 """From this many documents per word of a bitset on, words are listed without a loop per document.
 """
 
+NO_DOCS: Final = np.zeros(0, np.uint32)
+NO_BITS: Final = np.zeros(0, np.uint64)
+"""Where a bitset narrows what is read: all documents."""
 _ONE: Final = uint64(1)
 
 

@@ -47,7 +47,7 @@ class DocumentReader(Protocol):
 
 
 def _ordinals(bitmap: BitMap | FrozenBitMap) -> NDArray[np.uint32]:
-    return np.frombuffer(bytearray(bitmap.to_array().tobytes()), np.uint32)
+    return np.array(bitmap.to_array(), np.uint32)
 
 
 class _LiveMask(NamedTuple):
@@ -82,6 +82,11 @@ class SegmentView:
     def num_docs(self) -> int:
         """Number of live documents."""
         return self.segment.num_docs - (len(self.deleted) if self.deleted is not None else 0)
+
+    @property
+    def deleted_docs(self) -> NDArray[np.uint32] | None:
+        """Ordinals of the deleted documents, ascending, or None if there are none."""
+        return _ordinals(self.deleted) if self.deleted else None
 
     @property
     def live_mask(self) -> NDArray[np.uint64] | None:

@@ -205,7 +205,7 @@ class SnapshotTotals:
 
     Attributes:
         num_present: how many are positive.
-        live: bit set of those, as sent.
+        live: bitset of those, as sent.
         packed: the counts as sent.
     """
 
@@ -353,8 +353,8 @@ class FacetCounter:
 def _add_live_totals(view: SegmentView, column: FacetColumn, counts: NDArray[np.uint32]) -> None:
     """Add the number of live documents of each value to counts[number + 1]."""
     column.add_totals(counts)
-    if view.deleted is not None:
-        deleted = np.array(view.deleted.to_array(), np.uint32)
+    deleted = view.deleted_docs
+    if deleted is not None:
         _subtract_codes(deleted, column, counts)
 
 

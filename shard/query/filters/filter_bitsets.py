@@ -277,7 +277,7 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
     column = None if number is None else facet_column(view.segment, number)
     if column is not None and condition.field in snapshot.dictionaries:
         length = snapshot.dictionary_lengths[condition.field]
-        keys = snapshot.dictionaries[condition.field].values(0)[:length]
+        keys = snapshot.dictionaries[condition.field].values(0, length)
         beginnings = tuple(node + condition.separator for node in condition.nodes)
         nodes = frozenset(condition.nodes)
         column.add_docs_with(
@@ -402,7 +402,7 @@ def _resolve_leaf(
 
 
 def _packed(words: NDArray[np.uint64]) -> NDArray[Any]:
-    """Return the form the cache keeps a bitset in: a list, where documents are few; 5 µs."""
+    """Return the form in which the cache keeps a bitset: a list of few documents; 5 µs."""
     count = int(count_docs(words))
     return words if 8 * count > words.nbytes else list_docs(words, count)
 

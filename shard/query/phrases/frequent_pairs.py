@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 DOCS_MIN: Final = 32_768
 """Segments with fewer documents have no frequent pairs."""
 DOCS_PER_ENTRY_MAX: Final = 32
+"""A word is frequent from one entry in this many documents on."""
 _WORDS_MAX: Final = 255
+"""Frequent words of a segment at most: a number takes 8 bits of a slot."""
 _OCCURRENCES_MAX: Final = 16
 """Occurrences of frequent words in a document, on average: with more, fewer words are frequent."""
 _PAIR_BYTES: Final = 3

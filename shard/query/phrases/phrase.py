@@ -36,8 +36,7 @@ from shard.query.phrases.frequent_pairs import find_pair
 from shard.query.phrases.phrase_followers import follow
 from shard.query.phrases.phrase_seeds import list_seeds
 from shard.query.postings.term_lists import SearchedLists, docs_with_terms
-from shard.query.scoring.bm25f import NO_DOCS, NO_FIELDS
-from shard.segment.doc_sets import add_docs, bitset_of, pick_positions
+from shard.segment.doc_sets import NO_DOCS, add_docs, bitset_of, pick_positions
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists
 from shard.segment.text.postings_cursor import Wanted
@@ -55,7 +54,7 @@ _ENTRIES_PER_DOC_MAX: Final = 16
 _SEVERAL_TERMS: Final = 1 << 40
 """More than a list has entries."""
 
-NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
+NO_ENTRIES: Final = Entries(NO_DOCS, np.zeros(0, np.uint16), np.zeros(0, np.uint32))
 
 
 @arguments

@@ -39,7 +39,8 @@ from shard.query.postings.list_scan import (
     scan_scratch,
     sum_entries,
 )
-from shard.query.scoring.bm25f import SCRATCH, FieldTfNorms, ScoredLists, bm25_tf
+from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, bm25_tf
+from shard.query.scoring.scratch import SCRATCH
 from shard.segment.doc_sets import (
     add_docs,
     count_docs,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 _PIECE_DOCS: Final = 512
+"""Documents that `add_dense` scores together."""
 _LOCATED_COST: Final = 32
 """Locating an entry by a bitset and decoding it takes as long as reading this many in order."""
 

@@ -25,10 +25,11 @@ from shard.query.scoring.bm25f import ScoredLists
 from shard.query.scoring.score_selection import GREATEST, best_of, join, kth_greatest, pick
 
 _FIRST_FACTOR: Final = 4
-"""Proximity is first added to this many times the requested documents,"""
+"""Documents that get their proximity first, for each requested one; see `num_first`."""
 _FIRST_MORE_MAX: Final = 384
-"""but to at most this many more than requested."""
+"""Most of them beyond the requested ones."""
 _FIRST_MIN: Final = 32
+"""Least of them."""
 
 
 @kernel(inline=True, allocates=False)

@@ -41,7 +41,7 @@ from common.kernels.types import (
 from shard.caches.derived import derived
 from shard.query.postings.term_lists import SearchedLists
 from shard.query.scoring.bm25f import (
-    SCRATCH,
+    T_MAX,
     Cells,
     FieldTfNorms,
     ScoredLists,
@@ -52,6 +52,7 @@ from shard.query.scoring.bm25f import (
     take_scores,
 )
 from shard.query.scoring.score_selection import best_of, kth_greatest
+from shard.query.scoring.scratch import SCRATCH
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,
@@ -81,7 +82,6 @@ ENTRIES_MIN: Final = 4_096
 """Fewer entries are scored as fast as they are looked through."""
 _ENTRIES_PER_HIT: Final = 32
 """With fewer entries for each of the best that are wanted, too many can be among these."""
-_T_MAX: Final = 1 << 59
 _ONE: Final = uint64(1)
 
 
@@ -162,9 +162,9 @@ def _mark(lists: PostingLists, terms: U32Array, marked: _Marked, docs: U32Array)
 
 @kernel(allocates=False)
 def _least_reaching(score: int, weight: float, k1: float) -> int:
-    """Return the least t whose score is at least this; `_T_MAX` if there is none below."""
+    """Return the least t whose score is at least this; `T_MAX` if there is none below."""
     low = int64(0)
-    high = int64(_T_MAX)
+    high = int64(T_MAX)
     while low < high:
         middle = (low + high) >> 1
         if bm25_tf(middle, weight, k1) >= score:

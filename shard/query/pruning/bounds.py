@@ -42,8 +42,9 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.list_scan import ScoredTerm
 from shard.query.postings.term_lists import QueryTerms, TermLists
-from shard.query.scoring.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
-from shard.segment.doc_sets import has_bit
+from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
+from shard.query.scoring.scratch import SCRATCH
+from shard.segment.doc_sets import NO_BITS, has_bit
 from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists, decode_entry
 from shard.segment.text.postings_cursor import at_block, decode_docs, next_block, open_postings
@@ -182,7 +183,7 @@ class Bounds:
         of_blocks: by skip row.
         is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
-        num_written: bytes of bounds that were computed; only their pages take memory.
+        bytes_written: of bounds that were computed; only their pages take memory.
     """
 
     tf_norms: FieldTfNorms
@@ -190,12 +191,12 @@ class Bounds:
     of_blocks: NDArray[np.int64]
     is_known: NDArray[np.bool_]
     of_groups: GroupBounds
-    num_written: int = 0
+    bytes_written: int = 0
 
     @property
     def num_bytes(self) -> int:
         """Bytes that they take."""
-        return self.num_written + self.tf_norms.num_bytes
+        return self.bytes_written + self.tf_norms.num_bytes
 
     @classmethod
     def make(cls, lists: TermLists) -> Bounds:
@@ -235,7 +236,7 @@ def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
 
 def _note_written(kept: Bounds, segment: Segment, choice: Hashable, num_bytes: int) -> None:
     """Note that the bounds of a segment for a choice of fields have grown."""
-    kept.num_written += num_bytes
+    kept.bytes_written += num_bytes
     BOUNDS_CACHE.resize((segment.uid, choice), kept, kept.num_bytes)
 
 

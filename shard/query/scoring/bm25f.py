@@ -34,7 +34,6 @@ Cost: 6-8 ns an entry.
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -56,7 +55,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.doc_sets import empty_bitset, has_bit, set_bit
+from shard.segment.doc_sets import has_bit, set_bit
 from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.text.postings import Entries, PostingLists, decode_entry
 from shard.segment.text.postings_cursor import (
@@ -231,42 +230,6 @@ def make_tf_norms(
         choice,
         are_all_searched=bool((weights > 0).all()),
     )
-
-
-class Scratch(threading.local):
-    """Per-document scratch arrays, one set a thread; every search leaves them clean.
-
-    A search that may be abandoned midway runs in ``with SCRATCH:``, which discards what it leaves
-    dirty.
-    """
-
-    def __init__(self) -> None:
-        self.cells = Cells(np.zeros(0, np.int64), np.zeros(0, np.uint64))
-        self.members: NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self.scores: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.counts: NDArray[np.uint16] = np.zeros(0, np.uint16)
-
-    def reserve(self, num_docs: int) -> None:
-        """Make room for a segment's documents."""
-        if len(self.counts) < num_docs:
-            size = max(num_docs, 2 * len(self.counts), 4096)
-            self.cells = Cells(np.zeros(size, np.int64), empty_bitset(size))
-            self.members = empty_bitset(size)
-            self.scores = np.zeros(size, np.int64)
-            self.counts = np.zeros(size, np.uint16)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.counts = np.zeros(0, np.uint16)  # `reserve` then makes all of them again
-
-
-SCRATCH: Final = Scratch()
-NO_DOCS: Final = np.zeros(0, np.uint32)
-NO_BITS: Final = np.zeros(0, np.uint64)
-NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
 def weights_of_tiers(weights: Sequence[float]) -> list[float]:

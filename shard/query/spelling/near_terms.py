@@ -34,10 +34,9 @@ from common.protocol.messages import TermsResponse
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_matches import narrow
 from shard.query.postings.term_lists import count_with_all_terms
-from shard.query.scoring.bm25f import NO_BITS
 from shard.query.spelling.spacings import docs_with_all_of
-from shard.query.statistics.segment_statistics import count_docs_of, count_terms, deleted_docs
-from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
+from shard.query.statistics.segment_statistics import count_docs_of, count_terms
+from shard.segment.doc_sets import NO_BITS, bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.text.bitset_postings import DenseLists, find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import Wanted
@@ -63,9 +62,9 @@ _FAST_US: Final = 2_000.0
 _SCANNED_US: Final = 0.006
 """Cost per typo and word of the vocabulary."""
 _COUNTED_US: Final = 0.002
-"""Cost of counting a word among listed documents, for each document that has it,"""
+"""Cost per word and document of counting a word among listed documents."""
 _COUNTED_DOCS_MAX: Final = 2_500
-"""up to this many: longer lists have bitsets, or their words are few."""
+"""Documents of a word that take this time at most: longer lists have bitsets, or are few."""
 _LISTED_US: Final = 0.002
 """Cost per document of listing those that pass filters, or have the other words."""
 
@@ -269,7 +268,7 @@ def _candidates(
     counts: NDArray[np.int64] | None = None
     if listed is None:
         chosen, bound = _most_frequent(freqs, num_terms)
-        if deleted_docs(view) is None:
+        if not view.deleted:
             counts = freqs[chosen].astype(np.int64)
     else:
         chosen, counts, bound = _most_frequent_among(view, freqs, first, num_terms, listed)

@@ -24,8 +24,7 @@ from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.postings.term_lists import docs_with_all_terms
-from shard.query.scoring.bm25f import NO_BITS, NO_DOCS
-from shard.query.statistics.segment_statistics import deleted_docs
+from shard.segment.doc_sets import NO_BITS, NO_DOCS
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     if total is None:
         total = _count(view.segment, words, None)
         QUERY_CACHE_BUDGET.keep(counts, words, total, sum(map(len, words)))
-    deleted = deleted_docs(view) if total else None
+    deleted = view.deleted_docs if total else None
     return total if deleted is None else total - _count(view.segment, words, deleted)
 
 

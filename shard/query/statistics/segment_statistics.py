@@ -23,9 +23,8 @@ from common.scoring import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
-from shard.query.scoring.bm25f import NO_DOCS
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
-from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, num_words
+from shard.segment.doc_sets import NO_DOCS, add_docs, count_docs, has_bit, list_all_docs, num_words
 from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import (
@@ -133,11 +132,10 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     """Return how many live documents have a word, by `MatchKind`.
 
     STEM counts the documents that have another form, whether the word begins it or not, but not the
-    word itself, SYNONYM those that have only a synonym: with EXACT, the three sum to the documents
-    with any of them. COMPLETION_STEM is 0. PREFIX and
-    typos are summed over their terms (a document with two of them counts twice): there are
-    thousands, and the sum is stored. Every number is additive over segments and shards. Fields and
-    their languages are ignored.
+    word itself; SYNONYM those that have only a synonym. With EXACT, the three sum to the documents
+    with any of them. COMPLETION_STEM is 0. PREFIX and typos are summed over their terms, so a
+    document with two of them counts twice: there are thousands, and the sum is stored. Every number
+    is additive over segments and shards. Fields and their languages are ignored.
 
     Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
     blocks that hold deleted documents.
@@ -146,7 +144,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     index = text_index(view.segment)
     counts = count_by_kind(expansion, count_terms(view, expansion.terms))
     if counts[MatchKind.STEM] or counts[MatchKind.SYNONYM]:  # else no document has another form
-        deleted = deleted_docs(view)
+        deleted = view.deleted_docs
         for kind, forms, num_better in other_forms(expansion):
             counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
     for phrase in expansion.phrases:
@@ -200,7 +198,7 @@ def count_terms(
         counts = count_listed(index.lists, terms, listed, index.num_docs)
         return counts
     counts = index.doc_freqs[terms].astype(np.int64)
-    deleted = deleted_docs(view)
+    deleted = view.deleted_docs
     if deleted is not None:
         counts -= count_listed(index.lists, terms, deleted, index.num_docs)
     return counts
@@ -251,13 +249,6 @@ def _count_other_forms(
     return total
 
 
-def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
-    """Return the deleted documents of a view, ascending, or None if there are none."""
-    if view.deleted is None or not len(view.deleted):
-        return None
-    return np.frombuffer(bytearray(view.deleted.to_array().tobytes()), np.uint32)
-
-
 @kernel(allocates=False)
 def subtract_lengths(
     field_lengths: FieldLengths,
@@ -299,7 +290,7 @@ def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
     """
     index = text_index(view.segment)
     num_docs, totals = index.field_num_docs, index.field_totals
-    deleted = deleted_docs(view)
+    deleted = view.deleted_docs
     if deleted is not None:
         num_docs, totals = num_docs.copy(), totals.copy()
         subtract_lengths(index.field_lengths, deleted, DECODED_LENGTHS, num_docs, totals)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _DEPTH_MAX: Final = 8
 """Depth of the stack of nested prefixes by which terms are found."""
 _LISTED_MIN: Final = 256
+"""Least room for listed documents."""
 
 
 @arguments
@@ -53,8 +54,8 @@ class Readings(NamedTuple):
     Attributes:
         terms: ordinal of each.
         origins: the query term that each stands for: its position among these.
-        starts: its documents are those from here on among the listed,
-        ends: up to here.
+        starts: position of the first of its documents among the listed.
+        ends: position after the last.
     """
 
     terms: NDArray[np.int64]
@@ -70,8 +71,8 @@ class _OpenLists(NamedTuple):
     Attributes:
         numbers: of each list.
         unread_ends: where those of its terms end that have no reading yet.
-        starts: the documents of each are those from here on among the listed,
-        ends: up to here.
+        starts: by list, position of the first of its documents among the listed.
+        ends: position after the last.
     """
 
     numbers: NDArray[np.int64]
@@ -216,7 +217,7 @@ def _open_list(
 
 @kernel(inline=True, allocates=False)
 def _skip_inside(prefixes: PrefixRanges, number: int) -> int:
-    """Return the next list below that is not inside of a list; -1 if there is none."""
+    """Return the greatest lower number of a list that is not inside a list; -1 if none is."""
     firsts = prefixes.prefix_firsts
     inside = number - 1
     while inside >= 0 and firsts[inside] >= firsts[number]:
@@ -251,7 +252,7 @@ def _descend(
         num_readings: how many there are before.
 
     Returns:
-        (`listed`, in longer arrays if these were full; `num_listed`, `num_readings`) then.
+        (`listed`, in longer arrays if they were full; the new `num_listed` and `num_readings`).
     """
     # Taken out of the group once: each time counts references, as this kernel makes arrays.
     lists, num_terms, prefixes, _, opened, _ = descent

@@ -25,9 +25,11 @@ from common.kernels.types import (
     uint16,
 )
 from common.query import NUM_MATCH_KINDS, Word
-from shard.query.scoring.bm25f import NO_BITS, NUM_TIERS, SCRATCH
+from shard.query.scoring.bm25f import NUM_TIERS
+from shard.query.scoring.scratch import SCRATCH
 from shard.query.text.evaluation import Evaluation, ScoredDocs, list_members
 from shard.segment.doc_sets import (
+    NO_BITS,
     add_docs,
     count_docs,
     empty_bitset,
@@ -66,8 +68,8 @@ class _ClauseCells(NamedTuple):
 
 
 @kernel
-def _intersect(result: ScoredDocs, more: ScoredDocs) -> tuple[I64Array, U8Array]:
-    """Add up two scored lists, the second a subset of the first."""
+def _add_up(result: ScoredDocs, more: ScoredDocs) -> tuple[I64Array, U8Array]:
+    """Return summed scores and the worse tiers, by document of `more`, a subset of `result`."""
     docs, scores, tiers = result
     more_docs, more_scores, more_tiers = more
     out_scores = np.empty(len(more_docs), np.int64)
@@ -130,7 +132,7 @@ def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
 
 def _joined(result: ScoredDocs, more: ScoredDocs) -> ScoredDocs:
     """Return the documents of the second result, a subset of the first, with both scores added."""
-    scores, tiers = _intersect(result, more)
+    scores, tiers = _add_up(result, more)
     return ScoredDocs(more.docs, scores, tiers)
 
 
@@ -147,12 +149,12 @@ def match_all(
         among: the only documents to look at, ascending (`allowed` is then ignored); or None.
     """
     if not evaluation.query.clauses:
-        return match_anything(evaluation, allowed, among)
+        return _match_anything(evaluation, allowed, among)
     if among is None and _is_marked_first(evaluation):
         among = list_members(mark_hits(evaluation, allowed), evaluation.index.num_docs)
-    together = [one.single for one in evaluation.readings if one.single is not None]
+    together = [one.single for one in evaluation.plans if one.single is not None]
     result: ScoredDocs | None = None
-    for scored, single, _ in evaluation.readings:
+    for scored, single, _ in evaluation.plans:
         candidates = among if result is None else result.docs
         if single is None:
             more = evaluation.score(scored.clause, scored.weights, allowed, candidates)
@@ -174,14 +176,14 @@ def _is_marked_first(evaluation: Evaluation) -> bool:
     A word of many terms takes an accumulator for each of its documents when it is scored, and a bit
     when it is marked; where the other clauses narrow it, hardly any of them needs the former.
     """
-    first, *others = evaluation.readings
+    first, *others = evaluation.plans
     clause = first.scored.clause
     return (
         len(others) > 0
         and first.single is None
         and first.cost >= _MARKED_ENTRIES_MIN
         and isinstance(clause, Word)
-        and not evaluation.reading(clause).phrases
+        and not evaluation.terms_to_read(clause).phrases
     )
 
 
@@ -193,11 +195,11 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
     if not evaluation.prepared.needs_all:
         assert evaluation.needs_one, "clauses are not counted"
         marked = empty_bitset(evaluation.index.num_docs)
-        for scored, _, _ in evaluation.readings:
+        for scored, _, _ in evaluation.plans:
             _mark(evaluation, scored, allowed, None, marked)
         return marked
     words = allowed
-    for scored, _, _ in evaluation.readings:
+    for scored, _, _ in evaluation.plans:
         candidates = None
         if len(words):
             count = int(count_docs(words))
@@ -229,7 +231,7 @@ def _mark(
     """
     clause = scored.clause
     if isinstance(clause, Word):
-        expansion = evaluation.reading(clause)
+        expansion = evaluation.terms_to_read(clause)
         if not expansion.phrases:
             is_used = np.array(scored.weights[0])[expansion.kinds] > 0
             evaluation.lists.mark(
@@ -243,7 +245,7 @@ def _mark(
     add_docs(marked, found.docs)
 
 
-def match_anything(
+def _match_anything(
     evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None
 ) -> ScoredDocs:
     """Return all documents to look at: the result of a query that only excludes."""

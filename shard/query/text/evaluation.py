@@ -23,10 +23,7 @@ from shard.query.proximity.proximity_scores import Proximity, make_proximity, pr
 from shard.query.scoring.bm25f import (
     FREQ_UNIT,
     LAST_KIND_OF_TIER,
-    NO_BITS,
-    NO_DOCS,
     SCORE_UNIT,
-    SCRATCH,
     TIER_OF_KIND,
     FieldTfNorms,
     WeighedTerms,
@@ -40,9 +37,17 @@ from shard.query.scoring.bm25f import (
     weights_of_tiers,
 )
 from shard.query.scoring.score_selection import best_of
+from shard.query.scoring.scratch import SCRATCH
 from shard.query.terms.expansion import Expansion, expand_word
 from shard.query.text.prepared_query import PreparedQuery, phrase_weight, phrase_words
-from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
+from shard.segment.doc_sets import (
+    NO_BITS,
+    NO_DOCS,
+    add_docs,
+    count_docs,
+    list_all_docs,
+    reset_bitset,
+)
 from shard.segment.text.postings import Entries
 from shard.segment.text.postings_cursor import Wanted
 from shard.segment.text.text_index import TextIndex, text_index
@@ -63,8 +68,8 @@ class SingleTerm(NamedTuple):
     tier: int
 
 
-class _Reading(NamedTuple):
-    """A clause, and what reading it in this segment takes."""
+class _ClausePlan(NamedTuple):
+    """A clause, and how its posting lists are read in this segment."""
 
     scored: ScoredClause
     single: SingleTerm | None
@@ -128,8 +133,8 @@ class Evaluation:
 
     __slots__ = (
         "_better",
+        "_plans",
         "_proximity",
-        "_readings",
         "fields",
         "index",
         "k1",
@@ -150,7 +155,7 @@ class Evaluation:
         self.k1 = self.query.k1 * FREQ_UNIT
         SCRATCH.reserve(self.index.num_docs)
         self.lists = TermLists(segment, self.fields, self.k1, SCRATCH.members)
-        self._readings: list[_Reading] | None = None
+        self._plans: list[_ClausePlan] | None = None
         self._proximity: Proximity | None = None
         self._better: dict[int, Evaluation] = {}
 
@@ -184,29 +189,29 @@ class Evaluation:
             known[key] = expansion
         return expansion
 
-    def reading(self, word: Word) -> Expansion:
-        """Return the lists to read for a word: of its terms, or of its prefix."""
+    def terms_to_read(self, word: Word) -> Expansion:
+        """Return the terms whose lists are read for a word; a prefix list may replace many."""
         expansion = self.expansion(word)
         return expansion.joined or expansion
 
     @property
-    def readings(self) -> list[_Reading]:
+    def plans(self) -> list[_ClausePlan]:
         """The clauses by cost, cheapest first: the order of intersection."""
-        if self._readings is None:
-            self._readings = [self._read(scored) for scored in self.query.clauses]
-            self._readings.sort(key=lambda one: one.cost)
-        return self._readings
+        if self._plans is None:
+            self._plans = [self._plan(scored) for scored in self.query.clauses]
+            self._plans.sort(key=lambda one: one.cost)
+        return self._plans
 
-    def _read(self, scored: ScoredClause) -> _Reading:
+    def _plan(self, scored: ScoredClause) -> _ClausePlan:
         clause = scored.clause
         if isinstance(clause, Word):
-            expansion = self.reading(clause)
+            expansion = self.terms_to_read(clause)
             cost = expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
-            return _Reading(scored, _single_of(expansion, scored.weights[0]), cost)
+            return _ClausePlan(scored, _single_of(expansion, scored.weights[0]), cost)
         cost = 0
         if len(self.query.clauses) > 1:  # else there is nothing to put in order
             cost = min([self.expansion(word).num_entries for word in phrase_words(clause)])
-        return _Reading(scored, self.single(clause, scored.weights), cost)
+        return _ClausePlan(scored, self.single(clause, scored.weights), cost)
 
     def score(
         self,
@@ -231,7 +236,7 @@ class Evaluation:
             if len(clause.words) > 1:
                 return None
             clause = phrase_words(clause)[0]
-        return _single_of(self.reading(clause), weights[0])
+        return _single_of(self.terms_to_read(clause), weights[0])
 
     def score_singles(
         self,
@@ -249,7 +254,7 @@ class Evaluation:
 
     def weighed(self, word: Word, weights: Sequence[float]) -> WeighedTerms:
         """Return the terms of a word that count, given its weights by kind."""
-        expansion = self.reading(word)
+        expansion = self.terms_to_read(word)
         # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
         is_used = np.array(weights)[expansion.kinds] > 0
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
@@ -268,7 +273,7 @@ class Evaluation:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         of_tiers = weights_of_tiers(weights)
         weighed = self.weighed(word, weights)
-        phrases = self.reading(word).phrases if of_tiers[0] > 0 else ()
+        phrases = self.terms_to_read(word).phrases if of_tiers[0] > 0 else ()
         if len(weighed.terms) == 0 and not phrases:
             return ScoredDocs(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH

@@ -27,7 +27,6 @@ from common.kernels.types import Rows, U32Array
 from common.query import Phrase, Word
 from shard.query.scoring.bm25f import (
     FREQ_UNIT,
-    NO_BITS,
     SCORE_UNIT,
     TIER_OF_KIND,
     length_code,
@@ -37,7 +36,7 @@ from shard.query.scoring.bm25f import (
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.whole_fields import whole_docs
-from shard.segment.doc_sets import bitset_of
+from shard.segment.doc_sets import NO_BITS, bitset_of
 from shard.segment.text.field_lengths import DECODED_LENGTHS
 from shard.segment.text.postings import PostingLists, decode_entry
 from shard.segment.text.postings_cursor import advance_entry, open_entries

@@ -66,8 +66,8 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     head = evaluation.up_to(prepared.best_tier)
     if num_ranked == 0:
         return Strategy(Ranking.NOTHING, head)
-    singles = [one.single for one in head.readings if one.single is not None]
-    if len(singles) == len(head.readings):
+    singles = [one.single for one in head.plans if one.single is not None]
+    if len(singles) == len(head.plans):
         if len(singles) > 1:
             return Strategy(Ranking.SEVERAL_TERMS, head)
         term = singles[0]
@@ -81,11 +81,11 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
 
 def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
     """Return the terms of a query of one word, if its best hits are found without scoring all."""
-    if len(head.readings) > 1:
+    if len(head.plans) > 1:
         return None
-    scored, _, num_entries = head.readings[0]
+    scored, _, num_entries = head.plans[0]
     word = scored.clause
-    if not isinstance(word, Word) or head.reading(word).phrases:
+    if not isinstance(word, Word) or head.terms_to_read(word).phrases:
         return None
     weighed = head.weighed(word, scored.weights[0])
     is_faster = best_of_word.pays_off(head.fields, weighed, num_entries, num_ranked)
@@ -98,12 +98,10 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
         return Ranking.SCORE_ALL
     if num_ranked == 0:
         return Ranking.NOTHING
-    readings = evaluation.readings
-    if any(one.single is None for one in readings):
+    plans = evaluation.plans
+    if any(one.single is None for one in plans):
         return Ranking.SCORE_ALL
-    num_entries = sum([one.cost for one in readings])
+    num_entries = sum([one.cost for one in plans])
     bonus_max = evaluation.prepared.bonus_max
-    is_faster = best_of_any.pays_off(
-        evaluation.index.num_docs, len(readings), num_entries, bonus_max
-    )
+    is_faster = best_of_any.pays_off(evaluation.index.num_docs, len(plans), num_entries, bonus_max)
     return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

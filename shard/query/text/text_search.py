@@ -30,13 +30,13 @@ from shard.query.matches import Matches
 from shard.query.pruning.best_of_any import best_of_any
 from shard.query.pruning.best_of_word import best_of_word
 from shard.query.pruning.best_terms import best_of_term, best_of_terms
-from shard.query.scoring.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT, weights_of_tiers
+from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.text.clause_matching import exclude, mark_hits, match_all, match_some
 from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_fields import whole_docs
-from shard.segment.doc_sets import bitset_of
+from shard.segment.doc_sets import NO_BITS, NO_DOCS, bitset_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,8 +139,8 @@ def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
     totals = index.field_totals
     share_searched = totals[is_searched].sum() / max(totals.sum(), 1)
     expected = float(index.num_docs)
-    for reading in evaluation.readings:
-        expected *= min(reading.cost * share_searched / max(index.num_docs, 1), 1.0)
+    for plan in evaluation.plans:
+        expected *= min(plan.cost * share_searched / max(index.num_docs, 1), 1.0)
     return int(expected)
 
 
@@ -190,9 +190,9 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
     if strategy.ranking is Ranking.BEST_TIER:
         result = match_all(head, allowed)
         return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
-    singles = [one.single for one in head.readings if one.single is not None]
+    singles = [one.single for one in head.plans if one.single is not None]
     if strategy.weighed is not None:
-        of_tiers = weights_of_tiers(head.readings[0].scored.weights[0])
+        of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
         best = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
         return BestHits(None, best.docs, best.scores, best.words)
     if strategy.ranking is Ranking.ANY_TERM:
@@ -223,8 +223,8 @@ def _all_hits(
             return Matches(view, docs=best.docs)
         if best.words is not None:
             return Matches(view, words=best.words)
-        single = head.readings[0].single
-        if len(head.readings) == 1 and single is not None:
+        single = head.plans[0].single
+        if len(head.plans) == 1 and single is not None:
             return _all_of_one(head, view, single, allowed)
     return Matches(view, words=mark_hits(evaluation, allowed))
 

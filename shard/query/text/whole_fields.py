@@ -33,7 +33,6 @@ from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import PhraseTerms, find_phrase
 from shard.query.postings.term_lists import docs_with_all_terms
 from shard.query.scoring.bm25f import ScoredLists, length_code
-from shard.query.statistics.segment_statistics import deleted_docs
 from shard.segment.doc_sets import has_bit, num_words
 from shard.segment.text.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
 from shard.segment.text.postings import Entries, PostingLists, decode_entry
@@ -249,7 +248,7 @@ def is_slow_to_find(segment: Segment, words: tuple[str, ...]) -> bool:
 
 def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     """Return how many live documents of a segment have a field that consists of the words."""
-    deleted = deleted_docs(view)
+    deleted = view.deleted_docs
     known = _cached_entries(view.segment).get(words)
     if isinstance(known, int) and deleted is None:
         return known

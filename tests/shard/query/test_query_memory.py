@@ -116,4 +116,4 @@ def test_bounds_take_what_was_computed_not_what_a_segment_might_come_to_need(
 
     kept = find_bounds(segment, choice)
     assert kept is not None
-    assert 0 < kept.num_written < of_all
+    assert 0 < kept.bytes_written < of_all

@@ -17,8 +17,9 @@ from shard.query.phrases import frequent_pairs
 from shard.query.phrases.frequent_pairs import find_pair, keep_frequent_pairs, make_frequent_pairs
 from shard.query.phrases.phrase import find_phrase, phrase_terms, search_phrase
 from shard.query.postings.term_lists import TermLists
-from shard.query.scoring.bm25f import NO_BITS, SCRATCH, make_tf_norms
-from shard.segment.doc_sets import bitset_of
+from shard.query.scoring.bm25f import make_tf_norms
+from shard.query.scoring.scratch import SCRATCH
+from shard.segment.doc_sets import NO_BITS, bitset_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.text.postings import Entries

@@ -16,12 +16,13 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.pruning.best_of_any import best_of_any, pays_off
 from shard.query.pruning.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.pruning.bounds import find_bounds
-from shard.query.scoring.bm25f import NO_BITS, FieldTfNorms
+from shard.query.scoring.bm25f import FieldTfNorms
 from shard.query.scoring.score_selection import kth_greatest, pick
 from shard.query.text.evaluation import Evaluation, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
 from shard.query.text.text_search import best_hits, match_text
+from shard.segment.doc_sets import NO_BITS
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -208,7 +209,7 @@ def test_few_documents_with_any_of_some_terms_are_scored(
 ) -> None:
     query = msgspec.structs.replace(make_query("sea moon"), required=1, proximity=0.0)
     evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
-    singles = [one.single for one in evaluation.readings if one.single is not None]
+    singles = [one.single for one in evaluation.plans if one.single is not None]
     words, docs, _ = best_of_any(evaluation.lists, as_terms(singles), NO_BITS, 0, 3)
     assert len(docs) < np.bitwise_count(words).sum() / 20
 
