@@ -30,6 +30,16 @@ _WAIT_SECONDS: Final = 0.05
 """After so long a thread that waits for another's value asks whether its call is still wanted."""
 
 
+class _Turn:
+    """Whose turn it is to make a value, and how many threads make it or wait."""
+
+    __slots__ = ("lock", "num_threads")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.num_threads = 0
+
+
 class LruCache:
     """Values by key, of at most `bytes_max` together.
 
@@ -49,7 +59,7 @@ class LruCache:
         # is only noted.
         self._gone: deque[int] = deque()
         self._lock = Lock()
-        self._makers: dict[Hashable, Lock] = {}
+        self._makers: dict[Hashable, _Turn] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -98,15 +108,20 @@ class LruCache:
             DeadlineExceeded: another thread still makes it.
         """
         with self._lock:
-            maker = self._makers.setdefault(key, Lock())
-        while not maker.acquire(timeout=_WAIT_SECONDS):
-            check_call()
+            turn = self._makers.setdefault(key, _Turn())
+            turn.num_threads += 1
         try:
-            yield
+            while not turn.lock.acquire(timeout=_WAIT_SECONDS):
+                check_call()
+            try:
+                yield
+            finally:
+                turn.lock.release()
         finally:
             with self._lock:
-                self._makers.pop(key, None)
-            maker.release()
+                turn.num_threads -= 1
+                if not turn.num_threads:
+                    del self._makers[key]
 
     def takes(self, num_bytes: int) -> bool:
         """Return whether a value of this size would be kept."""

@@ -82,9 +82,9 @@ class _Document:
         """Return the texts of a field, or of all fields inside an object of that path."""
         return [self._text(i) for i in self._families.get(path, ())]
 
-    def has_array(self, path: str) -> bool:
-        """Return whether a path leads to an object, or to or through an array."""
-        return _leads_through_array(self._value, path)
+    def is_plural(self, path: str) -> bool:
+        """Return whether a field may have several texts: it is an array, or an object."""
+        return len(self._families.get(path, ())) > 1 or _leads_through_array(self._value, path)
 
     def _text(self, i: int) -> SplitText:
         """Return a text, split up to the last whole word within the byte limits."""
@@ -116,6 +116,7 @@ class _Document:
 
 
 def _leads_through_array(value: Any, path: str) -> bool:
+    """Return whether a path leads to an object, or to or through an array."""
     if isinstance(value, list):
         return True
     if not isinstance(value, dict) or not path:
@@ -163,7 +164,7 @@ def mark_document(
             texts_marked = [
                 mark_text(text, marked, style, 0, len(text.encoded)) for text, marked in found
             ]
-            marks[path] = texts_marked if parsed.has_array(path) else texts_marked[0]
+            marks[path] = texts_marked if parsed.is_plural(path) else texts_marked[0]
     if request.snippet_fields:
         result["_snippet"] = {
             path: max(

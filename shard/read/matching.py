@@ -266,9 +266,11 @@ def _scores_late(request: SearchRequest) -> bool:
 
 
 def _needs_few(request: SearchRequest) -> bool:
-    """Return whether the best hits of a search suffice: nothing counts or groups all hits."""
+    """Return whether some of the first hits in order suffice: nothing needs all, or later ones."""
+    if not request.num_hits or request.after or request.pins or request.distinct is not None:
+        return False
     counts = request.facets or request.ranges or request.value_statistics or request.cube
-    return not (request.wants_total or counts or request.distinct is not None)
+    return not (request.wants_total or counts)
 
 
 def _first_by_key(

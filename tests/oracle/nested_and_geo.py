@@ -305,16 +305,18 @@ class NestedGeoOracle(Oracle):
 def period_of(text: str, calendar: str, zone: str | None) -> str | None:
     """Return the bucket of a moment written as year, month, day, or day and time."""
     length = len(text.split("T")[0])
+    has_time = "T" in text
+    needed = {"year": 4, "quarter": 7, "month": 7}.get(calendar, 10)
+    if needed < 10 and (zone is None or not has_time):
+        text, length = text[:needed], min(length, needed)  # as written: the day need not exist
     try:
         moment = datetime.fromisoformat(text + "-01" * ((10 - length) // 3))
     except ValueError:
         return None
-    has_time = "T" in text
     if zone is not None and has_time:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         moment = moment.astimezone(ZoneInfo(zone))
     moment = moment.replace(tzinfo=None)
-    needed = {"year": 4, "quarter": 7, "month": 7}.get(calendar, 10)
     if length < needed or (calendar == "hour" and not has_time):
         return None
     forms = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H",

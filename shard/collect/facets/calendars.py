@@ -115,7 +115,7 @@ def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
     """Return the moment found, as local time."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     second -= second == _LEAP_SECOND
-    moment = datetime(year, month, day or 1, hour, minute, second)
+    moment = datetime(year, month, 1 if found[3] is None else day, hour, minute, second)
     if time_zone is None or found[4] is None:
         return moment
     offset = found[7]

@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.types import U64, U32Array, U64Array, uint64
+from common.kernels.types import U16, U16Array, U32Array, U64Array, uint16
 from shard.query.matches import Matches
 from shard.segment.doc_sets import has_bit
 
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 
     from shard.segment.snapshot import SegmentView
 
+_SEVERAL: Final = 0xFFFF
+"""Stands for the number of a group: the document fails several."""
+
 
 @kernel
-def _note_failures(words: U64Array, docs: U32Array, bit: U64, failures: U64Array) -> None:
-    """Set a bit in `failures` for every document that is not in a bitset."""
+def _note_failures(words: U64Array, docs: U32Array, group: U16, failed: U16Array) -> None:
+    """Note a group, numbered from 1, as failed for every document that is not in its bitset."""
     for i in range(len(docs)):
         if not has_bit(words, docs[i]):
-            failures[i] |= bit
+            failed[i] = group if failed[i] == 0 else uint16(_SEVERAL)
 
 
 @kernel
-def _pick_docs(docs: U32Array, failures: U64Array, ignored: U64, picked: U32Array) -> int:
-    """Write the documents that fail nothing but the ignored groups; return how many."""
+def _pick_docs(docs: U32Array, failed: U16Array, ignored: U16, picked: U32Array) -> int:
+    """Write the documents that fail no group but the ignored one; return how many."""
     count = 0
     for i in range(len(docs)):
         picked[count] = docs[i]  # overwritten by the next one if it does not count: no branch
-        count += 1 if failures[i] & ~ignored == 0 else 0
+        count += 1 if (failed[i] == 0) | (failed[i] == ignored) else 0
     return count
 
 
@@ -62,14 +65,14 @@ def leave_out_each(
     Returns:
         By facet, the documents that pass all other groups.
     """
-    failures = np.zeros(len(docs), np.uint64)
-    bits = {facet: uint64(1 << i) for i, facet in enumerate(groups)}
-    for facet, words in groups.items():
-        _note_failures(words, docs, bits[facet], failures)
+    assert len(groups) < _SEVERAL, "each facet has a number"
+    failed = np.zeros(len(docs), np.uint16)
+    for group, words in enumerate(groups.values(), 1):
+        _note_failures(words, docs, group, failed)
     without: dict[str, Matches] = {}
-    for facet in groups:
+    for group, facet in enumerate(groups, 1):
         picked = np.empty(len(docs) + 1, np.uint32)
-        count = _pick_docs(docs, failures, bits[facet], picked)
+        count = _pick_docs(docs, failed, group, picked)
         without[facet] = Matches(view, docs=picked[:count])
     return without
 

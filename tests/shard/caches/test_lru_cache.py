@@ -123,6 +123,45 @@ def test_threads_that_want_the_same_value_wait_for_the_one_that_makes_it() -> No
     assert cache.size == 101 + 2 * ENTRY_BYTES
 
 
+def test_one_thread_at_a_time_makes_a_value_that_is_too_large_to_be_kept() -> None:
+    """The first is done while the second waits; the third comes when the second makes it."""
+    cache = LruCache(10_000)
+    at_once = most = 0
+    begun = [threading.Event() for _ in range(3)]
+    ends = [threading.Event() for _ in range(3)]
+    order = iter(range(3))
+
+    def make() -> int:
+        nonlocal at_once, most
+        number = next(order)
+        at_once += 1
+        most = max(most, at_once)
+        begun[number].set()
+        ends[number].wait(10)
+        at_once -= 1
+        return number
+
+    def get() -> int:
+        return cache.get_or_make("large", make, lambda _: 6_000, OWNER)
+
+    with ThreadPoolExecutor(3) as threads:
+        made = [threads.submit(get)]
+        assert begun[0].wait(10)
+        made.append(threads.submit(get))
+        while cache._makers["large"].num_threads < 2:
+            time.sleep(0.001)
+        ends[0].set()
+        assert begun[1].wait(10)
+        made.append(threads.submit(get))
+        began_early = begun[2].wait(0.2)
+        ends[1].set()
+        ends[2].set()
+        assert {one.result() for one in made} == {0, 1, 2}
+    assert not began_early
+    assert most == 1
+    assert not cache._makers, "no trace is left of those who made it"
+
+
 def test_a_value_that_cannot_be_made_is_tried_again_by_the_next() -> None:
     cache = LruCache(10_000)
 

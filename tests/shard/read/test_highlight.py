@@ -99,6 +99,10 @@ class TestMarks:
         marks = mark(item, Word("green"), fields=("tags", "author.name", "n", "absent"))
         assert marks == {"_highlight": {"tags": ["[green]", "red"], "author.name": "[Green]"}}
 
+    def test_a_dotted_key_and_an_object_of_that_path_give_a_list(self) -> None:
+        item = {"a.b": "red", "a": {"b": "green"}}
+        assert mark(item, Word("green")) == {"_highlight": {"a.b": ["red", "[green]"]}}
+
     def test_a_star_stands_for_the_fields_with_marks(self) -> None:
         marks = mark({"a": "green", "b": "red"}, Word("green"))
         assert marks == {"_highlight": {"a": "[green]"}}

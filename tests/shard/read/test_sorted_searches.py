@@ -14,7 +14,9 @@ from common.protocol.messages import (
     Distinct,
     FieldWeight,
     FilterClause,
+    Pin,
     ScoredClause,
+    SearchRequest,
     SortKey,
     TextQuery,
 )
@@ -34,6 +36,7 @@ def _world_of_texts() -> World:
     items: list[Item] = []
     for number in range(6_000):
         item: Item = {
+            "id": number,
             "text": " ".join(rng.choices(["sea", "green", "mile", "of"], k=rng.randint(0, 6))),
             "price": rng.randint(0, 4_000) / 100,
             "rank": rng.randint(0, 3),
@@ -104,6 +107,39 @@ def test_the_first_of_many_hits_are_found_without_all_if_no_total_is_wanted(
     assert (few.places, few.scores) == (all_hits.places, all_hits.scores)
     assert 3 < few.total < 200 < all_hits.total
     assert few_filtered.places == searcher.search(world.snapshot, filtered).places
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_pins_cursors_and_no_hits_look_beyond_the_first_hits(is_descending: bool) -> None:
+    world = _world_of_texts()
+    clause = ScoredClause(Word("sea"), ((1.0,) * NUM_MATCH_KINDS,))
+    query = TextQuery((clause,), 1, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.0)
+    key = SortKey("price", is_descending)
+    first = structs.replace(
+        request((key,), query=query, num_hits=3), wants_total=False, needs_scores=False
+    )
+    for _ in range(3):
+        searcher.search(world.snapshot, first)
+        BACKGROUND_TASKS.run_all()  # permutations
+    all_hits = searcher.search(world.snapshot, structs.replace(first, num_hits=400))
+    prices, places = all_hits.sort_values[0], np.frombuffer(all_hits.places, np.uint64).tolist()
+
+    def places_of(asked: SearchRequest) -> list[int]:
+        found: list[int] = np.frombuffer(
+            searcher.search(world.snapshot, asked).places, np.uint64
+        ).tolist()
+        return found
+
+    assert (
+        places_of(structs.replace(first, after=(prices[299], None, places[299])))
+        == (places[300:303])
+    )
+    assert places_of(structs.replace(first, num_hits=0)) == []
+    choose = max if is_descending else min
+    others = [(item["price"], item["id"]) for _, _, item in world.live if "sea" not in item["text"]]
+    pinned = choose(others)[1]
+    pins = (Pin(str(pinned), 1, "rule"),)
+    assert places_of(structs.replace(first, pins=pins)) == [pinned, *places[:2]]
 
 
 def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:

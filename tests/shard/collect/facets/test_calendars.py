@@ -13,6 +13,8 @@ from shard.collect.facets.calendars import bucket_of
         ("2024-02-29", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
         ("2024-02-30", ("2024", "2024-Q1", "2024-02", None, None)),
         ("2023-02-29T10:00Z", ("2023", "2023-Q1", "2023-02", None, None)),
+        ("2024-01-00", ("2024", "2024-Q1", "2024-01", None, None)),
+        ("2024-01-00T10:00Z", ("2024", "2024-Q1", "2024-01", None, None)),
         ("2024-12", ("2024", "2024-Q4", "2024-12", None, None)),
         ("2024", ("2024", None, None, None, None)),
         ("2024-13-01", ("2024", None, None, None, None)),
@@ -31,6 +33,12 @@ def test_periods_are_read_as_written(text: str, buckets: tuple[str | None, ...])
 def test_a_zone_moves_what_has_a_time() -> None:
     quarters = [bucket_of(f"2024-06-30{time}", "quarter", "Europe/Vienna") for time in ("", "T23Z")]
     assert quarters == ["2024-Q2", "2024-Q3"]
+
+
+@pytest.mark.parametrize("day", ["2024-01-00", "2024-02-30"])
+def test_a_day_that_does_not_exist_is_in_no_bucket_of_a_zone(day: str) -> None:
+    calendars = ("month", "week", "day", "hour", "6h", "2d")
+    assert {bucket_of(f"{day}T10:00Z", one, "Europe/Vienna") for one in calendars} == {None}
 
 
 _LATE = ("2024-06-30", "T23", "T18:00:00", "T22:30:00", "T00:00:00")
