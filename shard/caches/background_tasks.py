@@ -30,7 +30,7 @@ class BackgroundTasks:
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, tuple[weakref.ref[Any], Callable[[Any], None]]] = {}
-        self._in_work: Hashable = None
+        self._running: Hashable = None
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -45,17 +45,17 @@ class BackgroundTasks:
             make: takes the owner, makes the value and stores it.
         """
         with self._lock:
-            if key != self._in_work and len(self._waiting) < WAITING_MAX:
+            if key != self._running and len(self._waiting) < WAITING_MAX:
                 self._waiting.setdefault(key, (weakref.ref(owner), make))
 
     def run_all(self) -> None:
         """Run all waiting tasks, the oldest first."""
         while True:
             with self._lock:
-                self._in_work = next(iter(self._waiting), None)
-                if self._in_work is None:
+                self._running = next(iter(self._waiting), None)
+                if self._running is None:
                     return
-                reference, make = self._waiting.pop(self._in_work)
+                reference, make = self._waiting.pop(self._running)
             owner = reference()
             if owner is None:
                 continue

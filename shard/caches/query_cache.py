@@ -2,7 +2,7 @@
 
 Each segment has dicts of its own, because every word of every query looks there: a lookup takes no
 lock. All of them share one budget of bytes, whatever the number of indexes and segments. When it is
-used up, the dict that has gone longest without learning anything is emptied.
+used up, the dict to which nothing was added for longest is emptied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class QueryCache(dict[K, V]):
-    """Values of one kind that a segment remembers; only a budget adds any."""
+    """Values of one kind that a segment caches; only a budget adds any."""
 
     __slots__ = ("__weakref__",)
 

@@ -25,6 +25,7 @@ from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 from shard.segment.doc_sets import (
+    are_in,
     bitset_of,
     complement,
     count_docs,
@@ -363,19 +364,16 @@ def matching_elements(
     """
     found: list[dict[str, list[int]]] = [{} for _ in docs]
     for condition in _conditions_of(filters):
-        for i, (ordinal, doc) in enumerate(zip(views.tolist(), docs.tolist(), strict=True)):
-            segment = snapshot.views[ordinal].segment
-            elements = element_view(snapshot, segment, condition.field)
+        for ordinal in np.unique(views).tolist():
+            elements = element_view(snapshot, snapshot.views[ordinal].segment, condition.field)
             if elements is None:
                 continue
             words = resolve(snapshot, elements.view, condition.condition)
-            first, end = np.searchsorted(elements.docs, [doc, doc + 1]).tolist()
-            positions = found[i].setdefault(condition.field, [])
-            positions += [
-                element - first
-                for element in range(first, end)
-                if int(words[element >> 6]) >> (element & 63) & 1
-            ]
+            for i in np.flatnonzero(views == ordinal).tolist():
+                first, end = np.searchsorted(elements.docs, [docs[i], docs[i] + 1]).tolist()
+                passes = are_in(words, np.arange(first, end, dtype=np.uint32))
+                positions = found[i].setdefault(condition.field, [])
+                positions += np.flatnonzero(passes).tolist()
     return tuple(
         {field: sorted(set(positions)) for field, positions in one.items()} for one in found
     )

@@ -16,7 +16,7 @@ class ClosedIndexes:
         self._unmade: dict[int, IndexEntry] = {}
 
     def start(self, found: dict[int, ClosedIndex]) -> None:
-        """Take up those that are on disk."""
+        """Begin with those that are on disk."""
         self._known = found
 
     def get(self, number: int) -> ClosedIndex | None:

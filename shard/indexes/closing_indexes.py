@@ -55,7 +55,7 @@ class ClosingIndexes:
         self, number: int, index: OpenIndex, on_closed: Callable[[ClosedIndex], None]
     ) -> None:
         loop = asyncio.get_running_loop()
-        closing = loop.run_in_executor(self._thread, partial(self._put_away, number, index))
+        closing = loop.run_in_executor(self._thread, partial(self._close_on_thread, number, index))
         del index  # or its environment would not close
         try:
             on_closed(await closing)
@@ -64,7 +64,7 @@ class ClosingIndexes:
         finally:
             del self._tasks[number]
 
-    def _put_away(self, number: int, index: OpenIndex) -> ClosedIndex:
+    def _close_on_thread(self, number: int, index: OpenIndex) -> ClosedIndex:
         self._merger.remove(number)
         index.close()
         return ClosedIndex.after(index.partition)

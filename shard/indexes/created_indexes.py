@@ -41,7 +41,7 @@ class CreatedIndexes:
         self._shard = shard
         self._num_shards = num_shards
         self._seq_max = seq_max
-        self._entering: set[int] = set()
+        self._adding: set[int] = set()
         self._lock = threading.Lock()
 
     def read(self) -> int:
@@ -82,23 +82,23 @@ class CreatedIndexes:
             ),
         )
 
-    def enter(self, number: int) -> None:
-        """Enter an index; those that are made at the same time share a write."""
-        self._entering.add(number)
+    def add(self, number: int) -> None:
+        """Add an index; those that are made at the same time share a write."""
+        self._adding.add(number)
         try:
             with self._lock:
                 if number not in self.numbers:
-                    self._change_to(self.numbers | self._entering)
+                    self._change_to(self.numbers | self._adding)
         finally:
-            self._entering.discard(number)
+            self._adding.discard(number)
 
-    def strike(self, number: int) -> None:
-        """Strike an index out."""
+    def remove(self, number: int) -> None:
+        """Remove an index."""
         with self._lock:
             self._change_to(self.numbers - {number})
 
-    def strike_if_named(self, number: int) -> None:
-        """Strike out an index that a failed making may have entered."""
+    def remove_if_named(self, number: int) -> None:
+        """Remove an index that a failed making may have added."""
         with self._lock:
             if self.may_name(number):
                 self._change_to(self.numbers - {number})

@@ -144,7 +144,7 @@ class IndexFolders:
             else:
                 self.note_seq(entry.source.seq)
                 partition = put_back(path, entry, self._shard, self._settings)
-            self._created.enter(entry.number)
+            self._created.add(entry.number)
         except BaseException:
             if partition is not None:
                 partition.close()
@@ -157,12 +157,12 @@ class IndexFolders:
         """Remove what a failed making has left."""
         path = self.path(number)
         if path.exists():
-            self._created.strike_if_named(number)
+            self._created.remove_if_named(number)
             shutil.rmtree(path)
 
-    def strike(self, number: int) -> None:
+    def remove_number(self, number: int) -> None:
         """Remove the number of an index: from now on it is dropped, whatever happens."""
-        self._created.strike(number)
+        self._created.remove(number)
 
     def remove(self, number: int) -> None:
         """Remove the folder of an index whose number was removed."""

@@ -7,13 +7,13 @@ takes an LMDB environment, mappings, descriptors and some hundred kilobytes. So 
     closed   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
     open     it serves: 3 to 10 ms for a small one
 
-A start opens the large indexes, which take long to open, and all if they are few. The others rest
-until a request names them. Where something was written to one since its last manifest, only LMDB
-has the counters: a start reads these (1 ms), and once the shard serves, opens such indexes in the
-background, one after the other, so that damage is reported soon. When more than `open_indexes_max`
-are open, the least recently used ones rest again: their segments in memory become files, then they
-close (`closing_indexes`; the way back: `opening_indexes`). An index that a call, a merge or a write
-is at work on stays open (`open_indexes`). What exists is the catalog's decision
+A start opens the large indexes, which take long to open, and all if they are few. The others stay
+closed until a request names them. Where something was written to one since its last manifest, only
+LMDB has the counters: a start reads these (1 ms), and once the shard serves, opens such indexes in
+the background, one after the other, so that damage is reported soon. When more than
+`open_indexes_max` are open, the least recently used ones are closed: their segments in memory
+become files first (`closing_indexes`; the way back: `opening_indexes`). An index that a call, a
+merge or a write is using stays open (`open_indexes`). The catalog decides which indexes exist
 (`catalog_follower`).
 """
 
@@ -93,7 +93,7 @@ class Indexes:
         self._read_ahead = ReadAhead(num_shards)
         self.opening = OpeningIndexes(
             *(self.folders, self.closed, self.closing),
-            *(self._read_ahead, self._take_up, on_failure),
+            *(self._read_ahead, self._serve, on_failure),
         )
         self._is_ready = False
         self._settling: asyncio.Future[None] | None = None
@@ -127,7 +127,7 @@ class Indexes:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the catalog is known, and every index of it serves or rests."""
+        """Whether the catalog is known, and every index of it is open, or may stay closed."""
         return self._is_ready
 
     def begin_serving(self) -> None:
@@ -200,7 +200,7 @@ class Indexes:
                 await result_of(self.opening.begin(number))
         raise NotFound("there is no such index", code="index_not_found")
 
-    def _take_up(self, partition: Partition) -> None:
+    def _serve(self, partition: Partition) -> None:
         writer_thread = ThreadPool(1, f"writer-{partition.number}", run_after_searches)
         index = OpenIndex(partition, Writer(partition, self._on_failure), writer_thread)
         is_pending = not partition.is_at_rest
@@ -244,7 +244,7 @@ class Indexes:
             self.closed.add_unmade(entry)
             return
         with explaining_refusal("to make the index"):
-            self._take_up(await self.opening.in_thread(lambda: self.folders.make(entry)))
+            self._serve(await self.opening.in_thread(lambda: self.folders.make(entry)))
 
     async def drop(self, number: int) -> None:
         """Drop an index.
@@ -258,7 +258,7 @@ class Indexes:
             await self.opening.in_thread(lambda: self.folders.clear(number))
             return
         self.folders.note_seq(self.folders.seq_max)
-        await self.opening.in_thread(lambda: self.folders.strike(number))
+        await self.opening.in_thread(lambda: self.folders.remove_number(number))
         await self._wait_steady(number)  # a call may have come before the number was gone
         index = self.open.pop(number)
         self.closed.drop(number)

@@ -78,7 +78,7 @@ class OpenIndexes:
         return max((one.partition.state.seq_max for one in self.all()), default=0)
 
     def add(self, index: OpenIndex) -> None:
-        """Take up an index that was opened."""
+        """Add an index that was opened."""
         index.used = next(self._uses)
         self._indexes[index.partition.number] = index
         if len(self._indexes) > self._count_max:
@@ -118,7 +118,7 @@ class OpenIndexes:
         try:
             yield index
         finally:
-            self._let_go(index)
+            self._release(index)
 
     def kept(self, number: int) -> AbstractContextManager[object]:
         """Keep an index open for a read that has its snapshot already.
@@ -133,9 +133,9 @@ class OpenIndexes:
         index = self._indexes.get(number)
         if index is not None:
             index.num_users += 1
-            done.add_done_callback(lambda _: self._let_go(index))
+            done.add_done_callback(lambda _: self._release(index))
 
-    def _let_go(self, index: OpenIndex) -> None:
+    def _release(self, index: OpenIndex) -> None:
         index.num_users -= 1
         if len(self._indexes) > self._count_max:
             self._on_surplus()

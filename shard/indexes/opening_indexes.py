@@ -35,7 +35,7 @@ class OpeningIndexes:
         closed: what is not open.
         closing: an index cannot be opened while it closes.
         read_ahead: reads the files of those that were opened.
-        take_up: serves what was opened.
+        serve: serves what was opened.
         on_failure: called, on any thread, when the process must end.
 
     Attributes:
@@ -49,14 +49,14 @@ class OpeningIndexes:
         closed: ClosedIndexes,
         closing: ClosingIndexes,
         read_ahead: ReadAhead,
-        take_up: Callable[[Partition], None],
+        serve: Callable[[Partition], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._folders = folders
         self._closed = closed
         self._closing = closing
         self._read_ahead = read_ahead
-        self._take_up = take_up
+        self._serve = serve
         self._on_failure = on_failure
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.progress = OpeningProgress()
@@ -97,7 +97,7 @@ class OpeningIndexes:
         except Exception as error:
             if opening is not self.progress and not isinstance(error, StorageFailure):
                 self._tasks.pop(number, None)
-                raise _told(number, error) from error
+                raise _error_for_client(number, error) from error
             error = self._folders.explained(error)
             self._on_failure(error)
             raise
@@ -131,7 +131,7 @@ class OpeningIndexes:
     def _opened(self, number: int, partition: Partition) -> None:
         self._tasks.pop(number, None)
         self._closed.drop(number)
-        self._take_up(partition)
+        self._serve(partition)
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         """Run a function on one of the threads."""
@@ -161,7 +161,7 @@ class OpeningIndexes:
             task.cancel()
 
 
-def _told(number: int, error: Exception) -> ServiceError:
+def _error_for_client(number: int, error: Exception) -> ServiceError:
     """Log why an index cannot be opened; return the error for the client."""
     _log.error("an index cannot be opened", index=number, reason=str(error))
     if isinstance(error, ServiceError):

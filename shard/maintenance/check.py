@@ -52,6 +52,7 @@ from shard.storage.group_log import (
     write_state,
 )
 from shard.storage.manifest import (
+    MANIFEST_FILE,
     SHARD_FILE,
     IndexManifest,
     ShardManifest,
@@ -150,7 +151,7 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
 
 def _check_derived(folder: Path, environment: Environment, truth: _Truth, report: Report) -> None:
     try:
-        manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+        manifest = read_manifest(folder / MANIFEST_FILE, IndexManifest)
     except (UnreadableManifest, PermissionError, IsADirectoryError) as error:
         report.problems.append(f"{error}; it is built again at the next start")
         return

@@ -7,8 +7,7 @@
 An item keeps its bytes and its place, so every result stays the same. It gets a new record: records
 follow the order of places. Deleted items and the log of groups are dropped: the new truth starts as
 if all groups were compacted. Each source of changes keeps its position, that of the old shard that
-is furthest back. At the end everything derived is built, so that the service starts at
-once.
+is furthest back. At the end everything derived is built, so that the service starts at once.
 
 It only reads the source (under the locks of its shards) and only writes below the target, which has
 no effect until the caller replaces the source by it.

@@ -62,7 +62,7 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
         finally:
             copied.close()
         (target / "lock.mdb").unlink(missing_ok=True)
-    sync_file(target / "data.mdb")
+    sync_file(target / DATA_FILE)
     sync_folder(target)
 
 
@@ -158,7 +158,7 @@ def _file_of(source: SnapshotSource, shard: int) -> Path:
 
 
 def _copy_checked(source: Path, target: Path) -> tuple[int, str]:
-    """Copy a file; returns size and checksum of what was written."""
+    """Copy a file; return size and checksum of what was written."""
     checksum = xxhash.xxh3_64()
     num_bytes = 0
     with source.open("rb") as read, target.open("xb") as written:

@@ -77,6 +77,7 @@ class Job:
         retry_at: not before this monotonic time, because the last try failed.
         idle_at: monotonic time at which it will be idle; until then only new segments matter.
         num_segments: how many there were at the last visit that found no work.
+        is_merging: whether a step is in progress.
         num_steps: merges and flushes done since the index was opened.
         seconds: that they took together.
     """
@@ -116,7 +117,7 @@ class MergeStatistics(NamedTuple):
 
 
 class Merger:
-    """The thread; `start` it, `notify` it, `stop` it."""
+    """The merger thread; all methods are thread-safe."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
@@ -126,7 +127,7 @@ class Merger:
         self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -244,7 +245,7 @@ class Merger:
             job.num_segments = num_segments
 
     def _tidy(self, job: Job) -> bool:
-        """Close the open segment, then purge dead records; returns whether there is more to do."""
+        """Close the open segment, then purge dead records; return whether there is more to do."""
         if job.partition.has_open_segment and len(job.partition.newest.views) > 1:
             job.submit(job.writer.retire_open_segment).result()
             return True
@@ -258,7 +259,7 @@ class Merger:
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:
-    """Do one step for an index: merge, write to files, or name them; returns whether there was one.
+    """Do one step for an index: merge, write to files, or name them; return whether there was one.
 
     Raises:
         OSError: no space left, or the device failed; nothing has changed.

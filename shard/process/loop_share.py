@@ -35,7 +35,7 @@ class LoopShare:
         """The same for the previous period."""
 
     def begin(self, index: int) -> float:
-        """Note that an index is read; returns the time, in seconds, for `end`."""
+        """Note that an index is read; return the time, in seconds, for `end`."""
         now = time.perf_counter()
         if now - self._began >= PERIOD_SECONDS:
             is_next = now - self._began < 2 * PERIOD_SECONDS

@@ -76,7 +76,7 @@ class Identity:
 
 
 def run(identity: Identity, settings: ShardSettings) -> int:
-    """Serve until a signal comes; returns the exit status."""
+    """Serve until a signal comes; return the exit status."""
     if identity.parent_pipe is not None:
         ask_for_parent_death_signal()
     configure_allocator()
@@ -129,12 +129,12 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     gc.collect()
     gc.freeze()
     pages = page_budget(indexes.open, identity.num_shards, settings)
-    keeping = [
+    background = [
         asyncio.create_task(trim_periodically()),
         asyncio.create_task(pages.run()),
     ]
     await stop.wait()
-    for task in keeping:
+    for task in background:
         task.cancel()
     _log.info("stopping")
     await server.close(STOP_GRACE_SECONDS)

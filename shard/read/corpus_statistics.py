@@ -58,7 +58,7 @@ class _LiveDocs(NamedTuple):
         return freqs_of_near_words(self.view, word, languages)
 
     def spacing_freq(self, words: tuple[str, ...]) -> int:
-        """Return in how many words stand next to each other."""
+        """Return how many have the words next to each other, in order."""
         return spacing_freq(self.view, words)
 
     def whole_freq(self, words: tuple[str, ...]) -> int:

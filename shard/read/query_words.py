@@ -22,8 +22,10 @@ from common.scoring import CORRECTED_FORMS_MAX
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
-_INFIX_TIER: Final = 2
+_PREFIX_TIER: Final = TIER_OF_KIND[MatchKind.PREFIX]
+_INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
 _TYPO_TIER: Final = TIER_OF_KIND[MatchKind.TYPO_1]
+_TIER_OF_DISTANCE: Final = (_PREFIX_TIER, _TYPO_TIER, TIER_OF_KIND[MatchKind.TYPO_2])
 
 
 class QueryWords:
@@ -61,27 +63,12 @@ class QueryWords:
             if not word.typos and not word.is_prefix:
                 continue
             check_call()
-            if word.typos:
-                found, distances = vocabulary.similar(
-                    word.text, word.typos, is_prefix=word.is_prefix
-                )
-                ordinals = found.tolist()
-                tiers = [distance + (1 if distance == 0 else 2) for distance in distances.tolist()]
-            else:
-                ordinals = range(*vocabulary.prefix_range(word.text))
-                tiers = [1] * len(ordinals)
+            ordinals, tiers = _find_similar(vocabulary, word, word.typos)
             if word.is_completed:
-                tiers = [0 if tier == 1 else tier for tier in tiers]
+                tiers = [0 if tier == _PREFIX_TIER else tier for tier in tiers]
             needed = dict.fromkeys(ordinals, word.typos)
             for typos in sorted({*word.typos_by_group}, reverse=True):
-                near: Iterable[int] = ()
-                if typos:
-                    near = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)[
-                        0
-                    ].tolist()
-                elif word.is_prefix:
-                    near = range(*vocabulary.prefix_range(word.text))
-                needed.update(dict.fromkeys(near, typos))
+                needed.update(dict.fromkeys(_find_similar(vocabulary, word, typos)[0], typos))
             for ordinal, tier in zip(ordinals, tiers, strict=True):
                 term = texts[ordinal]
                 if word.corrections and tier == _TYPO_TIER == TIER_OF_KIND[word.correction_kind]:
@@ -137,6 +124,17 @@ class QueryWords:
 def alternatives_of(word: Word) -> list[tuple[str, ...]]:
     """Return the synonyms and spacings of a word."""
     return list(dict.fromkeys([*word.synonyms, *word.spacings]))
+
+
+def _find_similar(
+    vocabulary: Vocabulary, word: Word, typos: int
+) -> tuple[Sequence[int], list[int]]:
+    """Return the terms that a word matches as prefix, or with so many typos, and their tiers."""
+    if typos:
+        found, distances = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)
+        return found.tolist(), [_TIER_OF_DISTANCE[distance] for distance in distances.tolist()]
+    ordinals = range(*vocabulary.prefix_range(word.text)) if word.is_prefix else range(0)
+    return ordinals, [_PREFIX_TIER] * len(ordinals)
 
 
 def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:

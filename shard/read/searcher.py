@@ -151,7 +151,7 @@ def _count(snapshot: Snapshot, request: SearchRequest, counted: CountedMatches) 
 
 
 def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
-    """Return a snapshot with only the items that have one of some ids (or the hash of one)."""
+    """Return a snapshot with only the items whose ids have the hash of one of these."""
     hashes = np.array([hash_id(id) for id in ids], np.uint64)
     views = []
     for view in snapshot.views:

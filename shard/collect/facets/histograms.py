@@ -43,10 +43,10 @@ BucketCounts: TypeAlias = dict[int | float | str, int]
 _COUNTED_PER_BUCKET: Final = 8
 """Buckets whose numbers span less than this many times their number are counted by an array."""
 _HISTOGRAM_SHARE: Final = 8
-"""Once 1 / `_HISTOGRAM_SHARE` of a segment's documents were counted, by one search or by several,
-their histogram is made a column."""
+"""A histogram is made a column once searches have counted 1 / `_HISTOGRAM_SHARE` of a segment's
+documents by it."""
 _TALLIES_MAX: Final = 64
-"""Histograms for which a segment notes this."""
+"""Histograms of a segment whose counted documents are added up."""
 _SPAN_MAX: Final = 1 << 20
 """Bucket numbers that span less than this are deduplicated by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53

@@ -88,7 +88,7 @@ async def test_an_index_that_could_not_be_dropped_gives_another_one_nothing(
     monkeypatch.setattr(catalog_follower, "DROP_PAUSE_SECONDS", 0.01)
     entry = IndexEntry(1, "others", 3, {})
     with monkeypatch.context() as patch:
-        patch.setattr(CreatedIndexes, "strike", refuse)
+        patch.setattr(CreatedIndexes, "remove", refuse)
         await indexes.catalog.take(CatalogUpdate(2, (), base=1, gone=(1,)))
         assert (tmp_path / "index-1").exists()
         with pytest.raises(StorageFull, match="given up"):
@@ -114,27 +114,27 @@ async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
     indexes = await restarted(tmp_path, 2, ShardSettings(open_indexes_max=1))
     if is_open:
         await indexes.opened(1)
-    may_strike, struck = threading.Event(), threading.Event()
-    strike, open_index, close = CreatedIndexes.strike, IndexFolders.open, OpenIndex.close
+    may_remove, removed = threading.Event(), threading.Event()
+    remove, open_index, close = CreatedIndexes.remove, IndexFolders.open, OpenIndex.close
 
-    def strike_when_told(created: CreatedIndexes, number: int) -> None:
-        assert may_strike.wait(10)
-        strike(created, number)
-        struck.set()
+    def remove_when_told(created: CreatedIndexes, number: int) -> None:
+        assert may_remove.wait(10)
+        remove(created, number)
+        removed.set()
 
     def open_later(folders: IndexFolders, number: int, opening: OpeningProgress) -> Partition:
         partition = open_index(folders, number, opening)
         if number == 1:
-            assert struck.wait(10)
+            assert removed.wait(10)
             time.sleep(0.05)
         return partition
 
     def close_later(index: OpenIndex) -> None:
-        assert index.partition.number == 2 or struck.wait(10)
+        assert index.partition.number == 2 or removed.wait(10)
         time.sleep(0.05)
         close(index)
 
-    monkeypatch.setattr(CreatedIndexes, "strike", strike_when_told)
+    monkeypatch.setattr(CreatedIndexes, "remove", remove_when_told)
     monkeypatch.setattr(IndexFolders, "open", open_later)
     monkeypatch.setattr(OpenIndex, "close", close_later)
     dropping = asyncio.ensure_future(indexes.drop(1))
@@ -142,7 +142,7 @@ async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
     # Its number is still there: it opens, or it closes because another one opens.
     call = asyncio.ensure_future(indexes.opened(2 if is_open else 1))
     await until(lambda: 1 in (indexes.closing if is_open else indexes.opening).numbers())
-    may_strike.set()
+    may_remove.set()
     await asyncio.gather(dropping, call, return_exceptions=True)
     async with asyncio.timeout(10):
         await indexes.closing.wait_for_all()
