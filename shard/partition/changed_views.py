@@ -68,10 +68,10 @@ def without_groups(views: Sequence[SegmentView], groups: Sequence[Group]) -> lis
         end = group.first_record + group.num_records
         added.append(np.arange(group.first_record, end, dtype=np.uint64))
         removed.append(group.deleted)
-    return delete_records(revive_records(views, np.concatenate(removed)), np.concatenate(added))
+    return delete_records(_revive_records(views, np.concatenate(removed)), np.concatenate(added))
 
 
-def revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
     """Return the views with some of their deleted documents undeleted.
 
     Cost: one binary search a record, and a copy of the tombstones of each view that gets some back.

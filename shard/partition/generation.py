@@ -57,10 +57,10 @@ class Generation:
 
     def needs_rebuild(self, other: IndexConfiguration) -> bool:
         """Return whether segments of this generation cannot serve another configuration."""
-        return structure_of(self.configuration) != structure_of(other)
+        return _structure_of(self.configuration) != _structure_of(other)
 
 
-def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
+def _structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
     """Return the settings that shape segments; the others act at query time."""
     searchable = configuration.searchable_fields
     return (

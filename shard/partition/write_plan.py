@@ -129,7 +129,7 @@ def merge_items(stored: bytes, changes: bytes) -> bytes:
     return msgspec.json.encode(members)
 
 
-def with_stored_id(item: bytes, id: bytes, stored: bytes) -> bytes:
+def _with_stored_id(item: bytes, id: bytes, stored: bytes) -> bytes:
     """Return an item with its id in the form in which the stored item has it.
 
     Args:
@@ -234,7 +234,7 @@ class _Planner:
     def _keeping_id(self, content: bytes, id: bytes, current: _Current) -> bytes:
         """Return an item with the stored form of its id, unless the stored one is damaged."""
         try:
-            return with_stored_id(content, id, self._content(current))
+            return _with_stored_id(content, id, self._content(current))
         except InternalError:
             return content
 

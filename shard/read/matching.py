@@ -53,7 +53,7 @@ class _Plan(NamedTuple):
     """By the facet whose own counts leave them out."""
 
 
-NO_CLAUSES: Final = _Plan((), {})
+_NO_CLAUSES: Final = _Plan((), {})
 
 
 class SearchMatches(NamedTuple):
@@ -78,7 +78,7 @@ class PinnedHits(NamedTuple):
     scores: NDArray[np.float64] | None
 
 
-NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
+_NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 def match(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
@@ -95,13 +95,13 @@ def _group_of(request: FacetRequest | RangeRequest) -> str:
 def _plan(request: SearchRequest) -> _Plan:
     """Group the clauses of a search by the counts that they narrow."""
     if not request.filters:
-        return NO_CLAUSES
+        return _NO_CLAUSES
     facets = [*request.facets, *[one.facet for one in request.value_statistics]]
     if request.cube is not None:
         facets += [one.facet for one in request.cube.facets]
     counted: Sequence[FacetRequest | RangeRequest] = (*facets, *all_ranges(request))
     if not counted:
-        return _Plan(tuple([clause.filter for clause in request.filters]), NO_CLAUSES.groups)
+        return _Plan(tuple([clause.filter for clause in request.filters]), _NO_CLAUSES.groups)
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
     wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
     common: list[Filter] = []
@@ -127,7 +127,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
     num_pinned = 0
     for ordinal, view in enumerate(snapshot.views):
         check_call()
-        pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
+        pins = _NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
         if prepared is None:
             matched = _match_no_query(snapshot, view, request, plan, pins)
         else:
@@ -315,7 +315,7 @@ def _score(
     return scores
 
 
-def _at_least(matches: Matches, min_score: float, pins: PinnedDocs = NO_PINNED) -> Matches:
+def _at_least(matches: Matches, min_score: float, pins: PinnedDocs = _NO_PINNED) -> Matches:
     """Return the matches whose score reaches a threshold; pinned ones need not."""
     assert matches.scores is not None, "a threshold without scores"
     is_kept = matches.scores >= min_score

@@ -75,7 +75,7 @@ class _Counts(NamedTuple):
     groups: GroupCounter | None
 
 
-NO_PIN_NUMBERS: Final[tuple[int, ...]] = ()
+_NO_PIN_NUMBERS: Final[tuple[int, ...]] = ()
 
 
 def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
@@ -101,7 +101,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     counted = time.perf_counter_ns()
     check_call()
     hits, distinct = _select(snapshot, request, found.ranked)
-    pinned, pin_numbers = None, NO_PIN_NUMBERS
+    pinned, pin_numbers = None, _NO_PIN_NUMBERS
     if found.pinned:
         pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()

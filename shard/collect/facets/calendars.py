@@ -105,7 +105,7 @@ def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str |
             return day
         case "hour":
             return None if found[4] is None else f"{day}T{moment.hour:02}"
-    span = span_of(calendar)
+    span = _span_of(calendar)
     if found[4] is None and span % _DAY:
         return None
     return (_EPOCH + (moment - _EPOCH) // span * span).isoformat()
@@ -127,7 +127,7 @@ def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
     return there.replace(tzinfo=None)
 
 
-def span_of(calendar: str) -> timedelta:
+def _span_of(calendar: str) -> timedelta:
     """Return the length of a span such as "6h"."""
     found = _FIXED.fullmatch(calendar)
     assert found is not None, "the coordinator lets no other through"

@@ -107,7 +107,7 @@ class ScoreLevel:
             return np.zeros(self._matches.count if positions is None else len(positions), np.uint64)
         chosen = scores if positions is None else scores[positions]
         if self._bucket_height:
-            chosen = score_buckets(chosen, self._bucket_height)
+            chosen = _score_buckets(chosen, self._bucket_height)
         return ordered_keys(chosen, is_descending=self._is_descending)
 
     def bounds(self, value: Any) -> tuple[int, int]:
@@ -116,7 +116,7 @@ class ScoreLevel:
             return 0, 1
         scores = np.array([float(value)])
         if self._bucket_height:
-            scores = score_buckets(scores, self._bucket_height)
+            scores = _score_buckets(scores, self._bucket_height)
         key = int(ordered_keys(scores, is_descending=self._is_descending)[0])
         return key, key + 1
 
@@ -162,7 +162,7 @@ class PlaceLevel:
         return key, key + 1
 
 
-def score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.float64]:
+def _score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.float64]:
     """Return the step of each score, counted from 0."""
     buckets: NDArray[np.float64] = np.floor(scores / height)
     return buckets

@@ -77,7 +77,9 @@ def count_docs_of(lists: PostingLists, term: int, wanted: Wanted, docs: U32Array
 
 
 @kernel
-def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array, num_docs: int) -> I64Array:
+def _count_listed(
+    lists: PostingLists, terms: U32Array, listed: U32Array, num_docs: int
+) -> I64Array:
     """Return, by term, how many of the listed (ascending) documents have it."""
     expect_ascending(listed)
     bits = np.zeros(num_words(num_docs), np.uint64)
@@ -195,12 +197,12 @@ def count_terms(
     index = text_index(view.segment)
     counts: NDArray[np.int64]
     if listed is not None:
-        counts = count_listed(index.lists, terms, listed, index.num_docs)
+        counts = _count_listed(index.lists, terms, listed, index.num_docs)
         return counts
     counts = index.doc_freqs[terms].astype(np.int64)
     deleted = view.deleted_docs
     if deleted is not None:
-        counts -= count_listed(index.lists, terms, deleted, index.num_docs)
+        counts -= _count_listed(index.lists, terms, deleted, index.num_docs)
     return counts
 
 
