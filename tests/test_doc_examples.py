@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +87,24 @@ def encoded(target: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_of_a_page_are_true(page: Path, client: Client) -> None:
-    for example in examples(page):
+    check(examples(page), client)
+
+
+def test_the_shop_page_is_true_of_the_file_that_it_loads(client: Client) -> None:
+    """Its first section offers four products in place of the file: both see the same answers."""
+    folder = ROOT / "examples" / "shop"
+    client.delete("/products")
+    client.post("/products/configuration", json.loads((folder / "configuration.json").read_text()))
+    client.post_text("/products/index", (folder / "products.ndjson").read_bytes())
+    page = ROOT / "docs" / "guides" / "shop-page.md"
+    sent = [one for one in examples(page) if one.target != "/products/items"]
+    check(sent[1:], client)
+    client.delete("/products")
+
+
+def check(sent: Iterable[Example], client: Client) -> None:
+    """Send requests and compare the answers with what is shown of them."""
+    for example in sent:
         headers = {"Content-Type": "application/json"} if example.body else {}
         reply = client.request(example.method, encoded(example.target), example.body, headers)
         label = f"{example.method} {example.target}"

@@ -12,6 +12,7 @@ import textwrap
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,9 @@ def test_the_page_in_react(service: Service, tmp_path: Path) -> None:
     try:
         _wait_for(url, server)
         _check_shop(_rendered(url, tmp_path))
+        failed = _rendered(f"{url}?service=http://127.0.0.1:1", tmp_path)
+        assert "The search failed: " in failed
+        assert "No results" not in failed
     finally:
         server.terminate()
         server.wait(20)
@@ -158,9 +162,9 @@ def _get(url: str) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def test_the_service_with_fastapi(service: Service) -> None:
-    for package in ("fastapi", "uvicorn"):
-        pytest.importorskip(package, reason=f"needs {package}: pip install {package}")
+@contextmanager
+def _shop_service(facetd: str) -> Iterator[str]:
+    """Run the example with FastAPI in front of a service; yield its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
@@ -169,10 +173,20 @@ def test_the_service_with_fastapi(service: Service) -> None:
             *("--port", str(port), "--log-level", "warning"),
         ],
         cwd=ROOT,
-        env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{service.port}"},
+        env={**os.environ, "FACETD_URL": facetd},
     )
     try:
         _wait_for(url, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_the_service_with_fastapi(service: Service) -> None:
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"needs {package}: pip install {package}")
+    with _shop_service(f"http://127.0.0.1:{service.port}") as url:
         status, found = _get(f"{url}/search?q=lamp&category=Lamps&price_max=100")
         assert status == 200
         prices = {one["name"]: one["price_with_tax"] for one in found["products"]}
@@ -180,9 +194,15 @@ def test_the_service_with_fastapi(service: Service) -> None:
         assert _get(f"{url}/products/1")[1]["name"] == "Desk lamp"
         assert _get(f"{url}/products/999")[0] == 404
         assert _get(f"{url}/search?page=0")[0] == 422
-    finally:
-        process.terminate()
-        process.wait(20)
+
+
+def test_the_service_with_fastapi_says_that_facetd_failed(pages: tuple[Path, int]) -> None:
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"needs {package}: pip install {package}")
+    with _shop_service(f"http://127.0.0.1:{pages[1]}") as url:  # a web server, but not facetd
+        for path in ("/search?q=lamp", "/products/1"):
+            status, answer = _get(url + path)
+            assert (status, answer["detail"].partition(":")[0]) == (502, "the search failed")
 
 
 def test_the_notebook(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

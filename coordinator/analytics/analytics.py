@@ -277,7 +277,7 @@ class Analytics:
             "no_hits": sum(day["no_hits"] for day in by_day),
             "popular": [_query_row(*one) for one in popular[:size]],
             "without_hits": [_query_row(*one) for one in missed[:size]],
-            "slow": [_slow_row(one) for one in sorted(slow, reverse=True)[:size]],
+            "slow": [_slow_row(one) for one in _slowest(slow)[:size]],
             "clicked": [_clicked_row(*one) for one in items[:size]],
         }
 
@@ -442,6 +442,14 @@ def _day_row(day: Day, index: str | None) -> dict[str, Any]:
         "no_hits": no_hits,
         "took_us": took_us // max(searches, 1),
     }
+
+
+def _slowest(searches: Iterable[SlowSearch]) -> list[SlowSearch]:
+    """Return the slowest search of each text in each index, slowest first."""
+    slowest: dict[tuple[str, str], SlowSearch] = {}
+    for one in sorted(searches, reverse=True):
+        slowest.setdefault((one.name, one.query), one)
+    return list(slowest.values())
 
 
 def _slow_row(search: SlowSearch) -> dict[str, Any]:

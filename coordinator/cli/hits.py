@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any, Final
 
 from rich.console import Console
@@ -67,6 +68,7 @@ def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
     marked = item.get("_highlight")
     if not isinstance(marked, dict):  # none were asked for: a field of the item itself
         marked = {}
+    marked = {name: _unescaped(value) for name, value in marked.items()}
     fields = {name: value for name, value in item.items() if not name.startswith("_")}
     title = _title_of(fields)
     heading = Text(f"\n{number:>3}  ")
@@ -94,6 +96,17 @@ def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
         line = Text("     ").append(f"{name} ", "dim")
         line.append_text(_text(marked.get(name, fields[name]), "", _LONG_CHARS))
         out.print(line)
+
+
+def _unescaped(value: Any) -> Any:
+    """Return what is highlighted as text: the service escapes it as HTML."""
+    if isinstance(value, str):
+        return html.unescape(value)
+    if isinstance(value, list):
+        return [_unescaped(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _unescaped(inner) for name, inner in value.items()}
+    return value
 
 
 def _title_of(fields: dict[str, Any]) -> str:

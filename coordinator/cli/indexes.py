@@ -244,11 +244,11 @@ def alias(service: ServiceOptions, name: str | None, index: str | None, remove: 
     An existing alias NAME moves to INDEX atomically.
     """
     client = service.client()
-    if name is None:
+    if name is None and not remove:
         found = client.request("GET", "/_aliases")["aliases"]
         print_table(("alias", "index"), sorted(found.items()), empty="there are no aliases")
         return
-    if (index is None) != remove:
+    if name is None or (index is None) != remove:
         raise click.UsageError("give NAME and INDEX to set an alias, or NAME and --remove")
     client.request("POST", "/_aliases", json.dumps({"aliases": {name: index}}).encode())
     echo(f"removed {name}" if remove else f"{name} -> {index}")

@@ -376,7 +376,7 @@ export function asCurl(index, request) {
     `curl ${quote(location.origin + PREFIX + indexPath(index, "search"))}`,
     "-H 'Content-Type: application/json'",
   ];
-  if (apiKey.get()) lines.push(`-H "X-API-Key: $FACETD_API_KEY"`);
+  if (apiKey.get()) lines.push(`-H "X-API-Key: $FACETD_KEY"`);
   lines.push(`-d ${quote(toJson(request))}`);
   return lines.join(" \\\n  ");
 }

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.responses import JSONResponse
 
-from facetd import AsyncClient, BadRequest, NotFound
+from facetd import AsyncClient, BadRequest, FacetdError, NotFound
 
 
 @asynccontextmanager
@@ -22,6 +23,12 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(title="Shop", lifespan=lifespan)
+
+
+@app.exception_handler(FacetdError)
+async def search_failed(request: Request, error: FacetdError) -> JSONResponse:
+    """Answer for facetd when it does not answer, or refuses our key."""
+    return JSONResponse({"detail": f"the search failed: {error}"}, 502)
 
 
 @app.get("/search")

@@ -69,6 +69,11 @@ def test_rules_are_previewed_and_saved(page: Any, service: Service, expect: Any,
     rule.get_by_role("textbox", name="Query", exact=True).fill("lamp")
     rule.get_by_label("Pin").fill("7, 5@2")
     rule.get_by_label("Hide").fill("1")
+    rule.get_by_label("From").fill("2020-01-02")
+    rule.get_by_label("Until").fill("2021-01-01")
+    expect(titles(page, 1)).to_have_count(6)  # its period is over
+    expect(dialog.locator(".comparison")).to_contain_text("The first 6 hits are the same")
+    rule.get_by_label("Until").fill("")
     expect(titles(page, 1).first).to_have_text("Lantern")
     expect(dialog.locator(".change.is-new")).to_have_count(1)
     expect(dialog.locator(".change.is-gone")).to_have_count(1)
@@ -81,7 +86,7 @@ def test_rules_are_previewed_and_saved(page: Any, service: Service, expect: Any,
         *CONFIGURATION["rules"],
         {
             "name": "lamp day",
-            "when": {"query": {"is": "lamp"}},
+            "when": {"query": {"is": "lamp"}, "from": "2020-01-02"},
             "pin": [7, {"id": 5, "position": 2}],
             "hide": [1],
         },
@@ -108,6 +113,17 @@ def test_numbers_that_rank_are_previewed_and_saved(
     saved = service.call("GET", "/lamps/configuration")
     assert saved["boost"] == {**CONFIGURATION["boost"], "sold": {"log": 900}}
     assert saved["match"] == "any"
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+def test_all_parts_of_the_form_are_in_sight(
+    browser: Any, service: Service, expect: Any, width: int
+) -> None:
+    with watched_page(browser, service, viewport={"width": width, "height": 800}) as page:
+        tabs = open_part(page, "Facets").get_by_role("tab")
+        expect(tabs).to_have_count(6)
+        for tab in tabs.all():
+            expect(tab).to_be_in_viewport(ratio=1)
 
 
 def test_what_saves_stays_in_sight_below_a_long_form(

@@ -110,13 +110,13 @@ def test_lists_are_named_and_read_on_a_click(page: Any, service: Service, expect
 def test_pictures_are_proposed_and_shown(page: Any, service: Service, expect: Any) -> None:
     page.goto("/dashboard")
     rows = "".join(f"{n},Lamp {n},/dashboard/assets/icon.svg\n" for n in range(10))
-    drop_file(page, ".page-head", "lamps.csv", f"id,title,photo\n{rows}")
+    drop_file(page, ".page-head", "pictures.csv", f"id,title,photo\n{rows}")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Load", exact=True).click()
     expect(dialog.get_by_text("Pictures: photo")).to_be_visible()
     dialog.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("img", name="Picture of Lamp 3")).to_be_visible()
-    assert service.call("GET", "/lamps/configuration")["display"] == {"image": "photo"}
+    assert service.call("GET", "/pictures/configuration")["display"] == {"image": "photo"}
 
 
 def dated_row(n: int) -> str:

@@ -57,6 +57,21 @@ def test_an_alias_is_created_changed_and_removed(
     assert service.call("GET", "/_aliases")["aliases"] == {}
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_long_list_is_not_cut(browser: Any, service: Service, expect: Any, width: int) -> None:
+    """The page scrolls, not a window within it."""
+    aliases = [f"alias-{number}" for number in range(12)]
+    service.call("POST", "/_aliases", {"aliases": dict.fromkeys(aliases, "books-1")})
+    with watched_page(browser, service, viewport={"width": width, "height": 740}) as page:
+        page.goto("/dashboard/_service")
+        rows = sheet(page, "Aliases").locator("tbody tr")
+        expect(rows).to_have_count(12)
+        assert page.locator(".table-scroll").evaluate_all(
+            "all => all.every((one) => one.scrollHeight <= one.clientHeight)"
+        )
+    service.call("POST", "/_aliases", {"aliases": dict.fromkeys(aliases)})
+
+
 def test_a_snapshot_is_made_restored_under_another_name_and_removed(
     page: Any, service: Service, expect: Any
 ) -> None:
@@ -114,6 +129,8 @@ def test_keys_are_made_with_limits_shown_once_and_deleted(
         dialog.get_by_label("Description").fill("the owner")
         dialog.get_by_role("button", name="Create the key").click()
         made_keys.append(dialog.get_by_label("API key").input_value())
+        shown = dialog.get_by_label("API key")
+        assert shown.evaluate("(one) => one.scrollHeight <= one.clientHeight + 2")  # all of it
         assert violations(page, axe) == []
         dialog.get_by_role("button", name="Done").click()
         expect(row(page, "API keys", "the owner")).to_contain_text("admin")

@@ -1,4 +1,4 @@
-"""Algolia: an export of records (an array, or one per line) and its settings.
+"""Algolia: an export of records (an array, one per line, or answers of browse) and its settings.
 
 FILE with --settings SETTINGS.json      as returned by getSettings, or {"settings": …, "rules": …,
                                         "synonyms": …} as its command line exports them
@@ -29,12 +29,14 @@ from coordinator.cli.importers.imported import (
     sampled,
     weighted,
 )
+from coordinator.cli.sources.source import SourceError
 
 _MODIFIER: Final = re.compile(r"(\w+)\((.*)\)")
 _KNOWN: Final = (
     *("searchableAttributes", "attributesToIndex", "attributesForFaceting", "maxValuesPerFacet"),
     *("queryLanguages", "indexLanguages", "removeStopWords", "ignorePlurals", "typoTolerance"),
-    "disableTypoToleranceOnAttributes",
+    *("disableTypoToleranceOnAttributes", "removeWordsIfNoResults", "sortFacetValuesBy"),
+    "synonyms",
     *("customRanking", "ranking", "replicas", "slaves", "attributeForDistinct", "distinct"),
     *("attributesToRetrieve", "unretrievableAttributes", "hitsPerPage", "minWordSizefor1Typo"),
     *("minWordSizefor2Typos", "numericAttributesToIndex", "numericAttributesForFiltering"),
@@ -42,6 +44,17 @@ _KNOWN: Final = (
     *("highlightPostTag", "snippetEllipsisText", "alternativesAsExact", "attributesToHighlight"),
     *("attributesToSnippet", "queryType", "optionalWords", "advancedSyntax", "userData"),
 )
+_USUAL: Final[dict[str, Any]] = {
+    **dict.fromkeys(("allowTyposOnNumericTokens", "replaceSynonymsInHighlight"), True),
+    **dict.fromkeys(("decompoundQuery", "enableRules", "enableReRanking"), True),
+    "minProximity": 1,
+    "mode": "keywordSearch",
+    "relevancyStrictness": 100,
+    "responseFields": ["*"],
+}
+"""Settings without an equivalent that say nothing, as they have Algolia's defaults."""
+_OF_A_SEARCH: Final = ("_highlightResult", "_snippetResult", "_rankingInfo", "_distinctSeqID")
+"""Members that a search adds to a record."""
 _DEFAULTS: Final = (
     *("hitsPerPage", "attributeForDistinct", "distinct", "attributesToRetrieve", "userData"),
     *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
@@ -53,6 +66,8 @@ _EXACTNESS: Final[dict[str, Any]] = {
     "alternativesAsExact": ["ignorePlurals", "singleWordSynonym"],
 }
 """Settings about exact words, with Algolia's defaults."""
+_MATCHES: Final = {"lastWords": "last", "allOptional": "auto"}
+"""Values of removeWordsIfNoResults, as those of match."""
 _RANKING: Final = [
     *("typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom")
 ]
@@ -60,7 +75,7 @@ _RANKING: Final = [
 
 def read(name: str, settings: str | None) -> list[ImportedIndex]:
     """Read records and settings."""
-    sample, records = sampled(read_items(name))
+    sample, records = sampled(_records(name))
 
     def items() -> Iterator[dict[str, Any]]:
         for record in records:
@@ -83,6 +98,30 @@ def read(name: str, settings: str | None) -> list[ImportedIndex]:
     return [imported]
 
 
+def _records(name: str) -> Iterator[dict[str, Any]]:
+    """Yield records from a file: as they are, or as the hits of answers.
+
+    Raises:
+        SourceError: it has some pages of a search only.
+    """
+    num_paged = total = 0
+    for one in read_items(name):
+        hits = one.get("hits")
+        page = hits if "objectID" not in one and isinstance(hits, list) else None
+        for record in [one] if page is None else page:
+            if not isinstance(record, dict):
+                raise SourceError(f"{name}: a hit is not an object: {str(record)[:80]}")
+            yield {key: value for key, value in record.items() if key not in _OF_A_SEARCH}
+        if page is not None:
+            num_paged += len(page)
+            total = max(total, one.get("nbHits") or 0)
+    if num_paged < total:
+        raise SourceError(
+            f"{name} has {num_paged:,} of {total:,} hits, a page of a search; export all of them "
+            "with algolia objects browse"
+        )
+
+
 def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert settings to a configuration; note those without an equivalent."""
     _convert_fields(settings, imported)
@@ -98,7 +137,12 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     for name in ("attributesToRetrieve", "unretrievableAttributes"):
         if settings.get(name) not in (None, [], ["*"]):
             imported.notes.append(f"{name}: search with the parameter fields or exclude_fields")
-    imported.note_rest(settings, _KNOWN)
+    rest = {
+        name: value
+        for name, value in settings.items()
+        if name not in _USUAL or value not in (None, _USUAL[name])
+    }
+    imported.note_rest(rest, _KNOWN)
 
 
 def _convert_fields(settings: dict[str, Any], imported: ImportedIndex) -> None:
@@ -115,6 +159,9 @@ def _convert_fields(settings: dict[str, Any], imported: ImportedIndex) -> None:
         facets[path] = {"conjunction": False}
         if isinstance(size, int) and size != 100:
             facets[path]["size"] = max(1, min(size, FACET_SIZE_MAX))
+    if settings.get("sortFacetValuesBy") == "alpha":
+        for facet in facets.values():
+            facet["sort"] = "term"
     if facets:
         configuration["aggregations"] = facets
     searchable = settings.get("searchableAttributes") or settings.get("attributesToIndex") or []
@@ -139,6 +186,14 @@ def _convert_matching(settings: dict[str, Any], imported: ImportedIndex) -> None
         settings.get("disableTypoToleranceOnAttributes"),
         "minWordSizefor1Typo, minWordSizefor2Typos",
     )
+    removed = settings.get("removeWordsIfNoResults")
+    if removed in _MATCHES:
+        configuration["match"] = _MATCHES[removed]
+    elif removed == "firstWords":
+        notes.append("removeWordsIfNoResults firstWords: the last words can be left out (match)")
+    synonyms = settings.get("synonyms")
+    if isinstance(synonyms, list) and synonyms:  # settings of version 1
+        configuration["synonyms"] = synonyms
     if settings.get("queryType") == "prefixAll":
         configuration["prefix"] = "all"
     elif settings.get("queryType") == "prefixNone":

@@ -29,9 +29,12 @@ _PLAIN: Final = frozenset(
     (
         *("long", "integer", "short", "byte", "double", "float", "half_float", "scaled_float"),
         *("unsigned_long", "date", "date_nanos", "ip", "version", "object", "flattened", "binary"),
+        "wildcard",
     )
 )
 """Types whose values need no configuration."""
+_VECTORS: Final = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
+"""Types of embeddings, and of weights of words, which are left out."""
 _LOST: Final = {
     "copy_to": "name all fields to search in searchable_fields",
     "normalizer": "values of a facet are as they were sent",
@@ -128,20 +131,23 @@ def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
         else:
             raise SourceError(
                 f'{name}: {str(one)[:80]} is not a hit; lines are {{"_id": …, "_source": {{…}}}}, '
-                "a _bulk body, or the answer of _search"
+                "a _bulk body, or the answer of _search; plain items are for facetd load"
             )
     if num_paged < total:
         raise SourceError(
-            f"{name} has {num_paged:,} of {total:,} hits, a page of a search; export all of them "
-            "with elasticdump, or import from the address of the index"
+            f"{name} has {num_paged:,} of at least {total:,} hits, a page of a search; export all "
+            "of them with elasticdump, or import from the address of the index"
         )
 
 
 def _total(hits: dict[str, Any]) -> int:
-    """Return how many hits of a search were counted."""
+    """Return how many hits a search has, at least."""
     total = hits.get("total")
     number = total.get("value") if isinstance(total, dict) else total
-    return number if isinstance(number, int) else 0
+    if not isinstance(number, int):
+        return 0
+    is_lower_bound = isinstance(total, dict) and total.get("relation") == "gte"
+    return number + is_lower_bound
 
 
 def _index(
@@ -162,16 +168,17 @@ def _index(
             if "_id" in hit:
                 yield imported.with_id(source, hit["_id"], "_id")
             else:
-                yield imported.with_points(source)
+                yield imported.converted(source)
 
     imported = ImportedIndex(name, items, has_longitude_first=True)
-    if mapping is None:
+    with converting(f"the mapping of {name or 'the index'}"):
+        properties = _properties(mapping or {})
+        _convert(properties, imported)
+    if not properties:
         imported.is_open = True
-        imported.notes.append("mapping: none was given (--settings FILE)")
+        missing = "none was given (--settings FILE)" if mapping is None else "it names no fields"
+        imported.notes.append(f"mapping: {missing}")
         imported.find_points(map(_source, sample))
-    else:
-        with converting(f"the mapping of {name or 'the index'}"):
-            _convert(mapping, imported)
     return imported
 
 
@@ -183,15 +190,11 @@ def _source(hit: dict[str, Any]) -> dict[str, Any]:
     return source
 
 
-def _convert(mapping: dict[str, Any], imported: ImportedIndex) -> None:
-    """Convert a mapping to a configuration; note what has no equivalent."""
+def _convert(properties: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert the fields of a mapping to a configuration; note what has no equivalent."""
     facets: dict[str, Any] = {}
     texts: list[str] = []
     dynamic: list[str] = []
-    properties = _properties(mapping)
-    if not properties:
-        imported.is_open = True
-        imported.notes.append("mapping: it names no fields")
     _walk(properties, "", facets, texts, dynamic, imported)
     if facets:
         imported.configuration["aggregations"] = facets
@@ -242,6 +245,12 @@ def _walk(
         if not isinstance(field, dict):
             raise SourceError(f"the mapping of {path} is not an object: {str(field)[:80]}")
         kind = field.get("type", "object")
+        if kind in _VECTORS:
+            imported.vector_fields.append(path)
+            notes.append(
+                f"{path}: the type {kind!r} has no equivalent here; its values are left out"
+            )
+            continue
         notes += [f"{path}: {name}: {here}" for name, here in _LOST.items() if field.get(name)]
         if kind == "nested":
             configuration.setdefault("nested", []).append(path)

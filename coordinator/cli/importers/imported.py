@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,9 +39,10 @@ class ImportedIndex:
         configuration: the settings that have an equivalent.
         notes: the settings that have none, each with what to do instead.
         has_longitude_first: whether a point of two numbers begins with the longitude.
+        vector_fields: paths of embeddings, which are left out of the items.
         is_open: whether the source leaves facets open, so that they are proposed from the items.
         num_own_ids: of items so far, each with a field `id` in addition to its id.
-        num_vectors: items so far with embeddings, which are left out.
+        num_vectors: items so far with embeddings.
         num_no_points: values so far that are not points, in fields of points.
     """
 
@@ -49,6 +51,7 @@ class ImportedIndex:
     configuration: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_longitude_first: bool = False
+    vector_fields: list[str] = field(default_factory=list)
     is_open: bool = False
     num_own_ids: int = 0
     num_vectors: int = 0
@@ -80,10 +83,15 @@ class ImportedIndex:
         if own is not None and str(own) != str(value):
             self.num_own_ids += 1
             result.setdefault(OWN_ID, own)
-        return self.with_points(result)
+        return self.converted(result)
 
-    def with_points(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return an item with the values of its fields of points as {"lat": …, "lng": …}."""
+    def converted(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return an item without embeddings, and with its points as {"lat": …, "lng": …}."""
+        without = item
+        for path in self.vector_fields:
+            without = _without(without, path.split("."))
+        self.num_vectors += without is not item
+        item = without
         for path in (*self.configuration.get("geo_fields", ()), "_geo"):
             item = self._with_points(item, path.split("."))
         return item
@@ -142,6 +150,20 @@ class ImportedIndex:
         for name in sorted(set(settings) - set(known)):
             if settings[name] not in (None, [], {}, "", False):
                 self.notes.append(f"{name}: has no equivalent here, left out")
+
+
+def _without(value: Any, names: list[str]) -> Any:
+    """Return a value without what is at a path; the value itself, if there is nothing."""
+    if isinstance(value, list):
+        inner = [_without(one, names) for one in value]
+        return value if all(map(operator.is_, inner, value)) else inner
+    if not isinstance(value, dict) or names[0] not in value:
+        return value
+    rest = {name: one for name, one in value.items() if name != names[0]}
+    if len(names) == 1:
+        return rest
+    kept = _without(value[names[0]], names[1:])
+    return value if kept is value[names[0]] else {**rest, names[0]: kept}
 
 
 def read_object(name: str) -> dict[str, Any]:

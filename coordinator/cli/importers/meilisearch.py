@@ -103,12 +103,10 @@ def _index(
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     item = object_of(line, f"{opened.name}, {member}, line {number}")
-                    if item.pop(_VECTORS, None) is not None:
-                        imported.num_vectors += 1
                     key = wanted_key or "id"
                     yield imported.with_id(item, item.get(key), key, keeps_former=key != "id")
 
-    imported = ImportedIndex(uid, items)
+    imported = ImportedIndex(uid, items, vector_fields=[_VECTORS])
     with converting(f"{opened.name}, settings of {uid}"):
         convert(settings, imported)
     return imported
@@ -200,7 +198,9 @@ def _convert_languages(settings: dict[str, Any], imported: ImportedIndex) -> Non
         locales = one.get("locales") or []
         language = _language(locales[0]) if len(locales) == 1 else None
         for pattern in one.get("attributePatterns") or []:
-            if language is None or "*" in pattern:
+            if language is not None and pattern == "*":
+                imported.configuration["language"] = language
+            elif language is None or "*" in pattern:
                 imported.notes.append(
                     f"localizedAttributes: {pattern} ({', '.join(locales) or 'any'}): set language "
                     "or field_languages"

@@ -146,13 +146,16 @@ def _convert_fields(fields: Iterable[Any], imported: ImportedIndex) -> None:
         ):
             if holds:
                 lists.setdefault(member, []).append(path)
+        if one.get("num_dim") or one.get("embed"):
+            imported.vector_fields.append(path)
+            imported.notes.append(f"fields.{path}: embeddings have no equivalent here, left out")
         locale = one.get("locale") or ("en" if one.get("stem") else None)  # as Typesense stems
         if locale:
             _convert_locale(path, locale, imported, is_text=kind in _TEXTS)
         if kind == "geopolygon":
             imported.notes.append(f"fields.{path}: areas are kept, and not searched; points are")
         for option in (
-            *("embed", "reference", "stem_dictionary", "num_dim"),
+            *("reference", "stem_dictionary"),
             *("token_separators", "symbols_to_index"),
         ):
             if one.get(option):

@@ -199,6 +199,8 @@ export function ruleSection(original) {
         disabled: !isSimple,
       });
       const filter = textInput(rule.filter ?? "", { placeholder: "in_stock = true" });
+      const from = textInput(rule.when?.from ?? "", { placeholder: "2026-11-20" });
+      const until = textInput(rule.when?.until ?? "", { placeholder: "2026-11-30T18:00:00Z" });
       const read = () => {
         const result = { ...rule };
         const set = (key, value, isEmpty) => (isEmpty ? delete result[key] : (result[key] = value));
@@ -206,6 +208,10 @@ export function ruleSection(original) {
         const when = { ...rule.when };
         delete when.query;
         if (condition.value !== "any") when.query = { [condition.value]: query.value.trim() };
+        for (const [end, input] of Object.entries({ from, until })) {
+          delete when[end];
+          if (input.value.trim()) when[end] = input.value.trim();
+        }
         set("when", when, Object.keys(when).length === 0);
         set("pin", words(pin.value).map(readPin), words(pin.value).length === 0);
         set("hide", words(hide.value).map(toId), words(hide.value).length === 0);
@@ -231,6 +237,8 @@ export function ruleSection(original) {
           field("Boost items that match", boosted),
           field("by a factor of", factor),
           field("Show only items that match", filter),
+          field("From (date or time)", from),
+          field("Until (date or time)", until),
         ],
         read: readOrKept,
       };
@@ -243,7 +251,7 @@ export function ruleSection(original) {
     h(
       "p",
       { class: "small muted" },
-      "Pin, hide or boost items for a query. Periods, conditions on filters and burying are under JSON.",
+      "Pin, hide or boost items for a query or a period. Conditions on filters and burying are under JSON.",
     ),
     rows.nodes,
   );

@@ -3,6 +3,8 @@
 import { fill, h } from "./dom.js";
 
 /**
+ * `draw(rows)` shows rows, `say(text)` changes the text below the heading.
+ *
  * @param {{title: string, text: string, columns: string[], action: Node, nothing: string}} options
  *   the last column holds the actions of a row and has no heading
  */
@@ -29,13 +31,14 @@ export function createSheet({ title, text, columns, action, nothing }) {
     ),
   );
   const problem = h("div", { class: "messages" });
+  const about = h("p", { class: "small muted" }, text);
   const element = h(
     "section",
     { class: "panel" },
     h(
       "div",
       { class: "panel-head" },
-      h("div", {}, h("h2", {}, title), h("p", { class: "small muted" }, text)),
+      h("div", {}, h("h2", {}, title), about),
       action,
     ),
     problem,
@@ -60,5 +63,6 @@ export function createSheet({ title, text, columns, action, nothing }) {
     );
   }
 
-  return { element, draw, problem };
+  const say = (now) => (about.textContent = now);
+  return { element, draw, say, problem };
 }

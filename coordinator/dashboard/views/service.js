@@ -9,12 +9,15 @@ import { createSheet } from "../components/sheet.js";
 import { bytes, plural, timeOfDay } from "../format.js";
 import { searchPath } from "../paths.js";
 
+const OPEN = "As long as there is no key, everybody who reaches the service may do anything.";
+const CLOSED = "Every request needs one of these keys. A key is shown once, when it is made.";
+
 export function serviceView() {
   const controller = new AbortController();
   let indexes = [];
   const keys = createSheet({
     title: "API keys",
-    text: "As long as there is no key, everybody who reaches the service may do anything.",
+    text: OPEN,
     columns: ["Key", "May", "Indexes", "Only items", "Expires"],
     action: button("Create a key", {
       iconName: "plus",
@@ -60,6 +63,7 @@ export function serviceView() {
     drawInto(keys, async () => {
       const found = await api.listKeys(controller.signal);
       numKeys = found.length;
+      keys.say(numKeys === 0 ? OPEN : CLOSED);
       return found.map(keyRow);
     });
 
@@ -94,8 +98,9 @@ export function serviceView() {
   function keyRow(key) {
     const isOver = key.expires_at !== null && new Date(key.expires_at) < new Date();
     const name = key.description || key.id;
+    const id = h("code", { class: "code muted key-id" }, key.id);
     return [
-      [name, key.description && h("code", { class: "code muted" }, ` ${key.id}`)],
+      key.description ? [key.description, " ", id] : id,
       tags(key.actions),
       tags(key.indexes.map((pattern) => (pattern === "*" ? "all" : pattern))),
       key.filter ? h("code", { class: "code" }, key.filter) : "all",

@@ -9,6 +9,7 @@ import {
   SearchBox,
   SortBy,
   Stats,
+  useInstantSearch,
 } from "react-instantsearch";
 
 function Product({ hit }) {
@@ -25,6 +26,12 @@ function Product({ hit }) {
   );
 }
 
+/** How many hits there are, or why the search failed. */
+function Outcome() {
+  const { error } = useInstantSearch({ catchError: true });
+  return error ? <span role="alert">The search failed: {error.message}</span> : <Stats />;
+}
+
 export function App({ searchClient }) {
   return (
     <InstantSearch indexName="products" searchClient={searchClient}>
@@ -32,7 +39,7 @@ export function App({ searchClient }) {
       <h1>Shop</h1>
       <SearchBox placeholder="What are you looking for?" />
       <div className="bar">
-        <Stats />
+        <Outcome />
         <SortBy
           items={[
             { label: "Best first", value: "products" },

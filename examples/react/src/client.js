@@ -8,8 +8,8 @@ export function createSearchClient(url, key) {
       headers,
       body: JSON.stringify({ requests }),
     });
-    const answer = await response.json();
-    if (!response.ok) throw new Error(answer.message ?? response.statusText);
+    const answer = await response.json().catch(() => ({})); // a proxy's own error is no JSON
+    if (!response.ok) throw new Error(answer.message ?? `no answer (${response.status})`);
     return answer;
   };
   return { search: send };

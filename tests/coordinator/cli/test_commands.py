@@ -309,6 +309,8 @@ class TestNames:
         done = run_command("rename", "shop-new", "shop-old", "--replace", *url)
         assert done.stdout == b"renamed shop-new to shop-old\n"
         run_command("rename", "shop-old", "shop-2025", "--alias", *url)
+        unnamed = run_command("alias", "--remove", *url)
+        assert (unnamed.returncode, b"NAME and --remove" in unnamed.stderr) == (2, True)
         found = run_command("export", "shop-old", *url)
         assert json.loads(found.stdout) == {"id": 1}
         run_command("delete", "shop-2025", "--yes", *url)

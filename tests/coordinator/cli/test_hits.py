@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.hits import print_answer
+from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
 
 
 def answer_of(counts: list[int], **facet: Any) -> dict[str, Any]:
@@ -58,3 +58,19 @@ def test_a_field_with_the_name_of_marks_is_no_marks(capsys: pytest.CaptureFixtur
     answer["data"]["items"] = [{"id": 1, "title": "Sea", "_highlight": "own"}]
     print_answer(answer)
     assert "Sea" in capsys.readouterr().out
+
+
+def test_marked_texts_are_shown_as_they_were_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """The service escapes what it marks, for pages."""
+    answer = answer_of([])
+    before, after = HIGHLIGHT_MARKS
+    title, notes = 'Lamp "Sun" & <b>', ["it's &amp;", "b"]
+    marked = {
+        "title": f"{before}Lamp{after} &quot;Sun&quot; &amp; &lt;b&gt;",
+        "notes": [f"{before}it&#x27;s{after} &amp;amp;", "b"],
+    }
+    answer["data"]["items"] = [{"id": 1, "title": title, "notes": notes, "_highlight": marked}]
+    print_answer(answer)
+    shown = capsys.readouterr().out
+    assert title in shown
+    assert "notes it's &amp;, b" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,83 @@ class TestAlgolia:
 
         assert list(one.items()) == [{"id": "a", "own_id": 7}, {"id": "8"}]
         assert one.remarks() == ["1 item had another value in a field id: it is own_id now"]
+
+    def test_what_a_search_adds_is_left_out(self, tmp_path: Path) -> None:
+        record = {"objectID": "1", "name": "Shoe"}
+        hit = {
+            **record,
+            "_highlightResult": {"name": {"value": "<em>Shoe</em>", "matchLevel": "full"}},
+            "_snippetResult": {"name": {"value": "Shoe", "matchLevel": "none"}},
+            "_rankingInfo": {"nbTypos": 0},
+            "_distinctSeqID": 0,
+        }
+        (one,) = algolia.read(write(tmp_path / "r.json", [hit]), None)
+
+        assert list(one.items()) == [{"id": "1", "name": "Shoe"}]
+
+    def test_answers_of_browse_are_read_if_they_are_complete(self, tmp_path: Path) -> None:
+        pages = [
+            {"hits": [{"objectID": "1"}, {"objectID": "2"}], "nbHits": 3, "cursor": "a"},
+            {"hits": [{"objectID": "3", "hits": [7]}], "nbHits": 3},
+        ]
+        lines = "\n".join(map(json.dumps, pages))
+        (one,) = algolia.read(write(tmp_path / "r.json", lines), None)
+
+        assert list(one.items()) == [{"id": "1"}, {"id": "2"}, {"id": "3", "hits": [7]}]
+        with pytest.raises(SourceError, match="has 2 of 3 hits"):
+            algolia.read(write(tmp_path / "r.json", pages[0]), None)
+
+    def test_settings_that_say_nothing_are_not_noted(self, tmp_path: Path) -> None:
+        """What getSettings gives for an index that nobody has set up."""
+        settings = {
+            "minWordSizefor1Typo": 4,
+            "minWordSizefor2Typos": 8,
+            "hitsPerPage": 20,
+            "maxValuesPerFacet": 100,
+            "version": 2,
+            "paginationLimitedTo": 1000,
+            **dict.fromkeys(("searchableAttributes", "numericAttributesToIndex"), None),
+            **dict.fromkeys(("attributesToRetrieve", "unretrievableAttributes"), None),
+            **dict.fromkeys(("optionalWords", "attributesForFaceting"), None),
+            **dict.fromkeys(("attributesToSnippet", "attributesToHighlight"), None),
+            **dict.fromkeys(("allowTyposOnNumericTokens", "replaceSynonymsInHighlight"), True),
+            "attributeForDistinct": None,
+            "exactOnSingleWordQuery": "attribute",
+            "separatorsToIndex": "",
+            "removeWordsIfNoResults": "none",
+            "minProximity": 1,
+            "queryType": "prefixLast",
+            "highlightPreTag": "<em>",
+            "highlightPostTag": "</em>",
+            "alternativesAsExact": ["ignorePlurals", "singleWordSynonym"],
+            "snippetEllipsisText": "",
+            "sortFacetValuesBy": "count",
+            "responseFields": ["*"],
+        }
+        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings))
+
+        assert one.notes == []
+        assert set(valid(one)) == {"geo_fields", "typo_lengths", "algolia"}
+
+    @pytest.mark.parametrize(
+        ("settings", "configuration", "noted"),
+        [
+            ({"removeWordsIfNoResults": "lastWords"}, {"match": "last"}, []),
+            ({"removeWordsIfNoResults": "allOptional"}, {"match": "auto"}, []),
+            ({"removeWordsIfNoResults": "firstWords"}, {}, ["removeWordsIfNoResults firstWords"]),
+            ({"synonyms": [["&", "and"]]}, {"synonyms": [["&", "and"]]}, []),
+            ({"relevancyStrictness": 50}, {}, ["relevancyStrictness"]),
+            (
+                {"attributesForFaceting": ["a"], "sortFacetValuesBy": "alpha"},
+                {"aggregations": {"a": {"conjunction": False, "sort": "term"}}},
+                [],
+            ),
+        ],
+    )
+    def test_more_settings_are_taken_or_noted(
+        self, tmp_path: Path, settings: Any, configuration: Any, noted: list[str]
+    ) -> None:
+        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings))
+
+        assert valid(one) == {"geo_fields": ["_geoloc", "_geo"], **configuration}
+        assert [note.partition(":")[0] for note in one.notes] == noted

@@ -135,11 +135,87 @@ class TestElasticsearch:
     def test_a_page_of_a_search_is_not_taken_for_all(self, tmp_path: Path) -> None:
         hits = [{"_id": str(i), "_source": {}} for i in range(10)]
         page = {"hits": {"total": {"value": 25, "relation": "eq"}, "hits": hits}}
-        with pytest.raises(SourceError, match="has 10 of 25 hits"):
+        with pytest.raises(SourceError, match="has 10 of at least 25 hits"):
             elasticsearch.read(write(tmp_path / "x.json", page), None, None)
         pages = "\n".join(json.dumps(page) for _ in range(3))
         (one,) = elasticsearch.read(write(tmp_path / "y.json", pages), None, None)
         assert len(list(one.items())) == 30
+
+
+def test_a_total_that_is_a_lower_bound_is_not_reached(tmp_path: Path) -> None:
+    """Elasticsearch counts up to 10,000 hits unless it is asked for more."""
+    hits = [{"_id": str(i), "_source": {}} for i in range(10)]
+    page = {"hits": {"total": {"value": 10, "relation": "gte"}, "hits": hits}}
+    with pytest.raises(SourceError, match="has 10 of at least 11 hits"):
+        elasticsearch.read(write(tmp_path / "x.json", page), None, None)
+
+
+def test_embeddings_are_left_out(tmp_path: Path) -> None:
+    mapping = {
+        "mappings": {
+            "properties": {
+                "title": {"type": "text"},
+                "vector": {"type": "dense_vector", "dims": 2, "similarity": "cosine"},
+                "parts": {"type": "nested", "properties": {"v": {"type": "knn_vector"}}},
+                "tokens": {"type": "sparse_vector"},
+            }
+        }
+    }
+    sources = [
+        {"title": "Sea", "vector": [0.1, 0.2], "parts": [{"v": [1, 2], "n": 1}, {"n": 2}]},
+        {"title": "Land", "parts": [{"n": 3}], "tokens": {"land": 0.5}},
+        {"title": "Sky", "parts": {"n": 4}},
+    ]
+    lines = [json.dumps({"_id": str(i), "_source": one}) for i, one in enumerate(sources)]
+    (one,) = elasticsearch.read(
+        write(tmp_path / "x.json", "\n".join(lines)), write(tmp_path / "m.json", mapping), None
+    )
+
+    assert list(one.items()) == [
+        {"id": "0", "title": "Sea", "parts": [{"n": 1}, {"n": 2}]},
+        {"id": "1", "title": "Land", "parts": [{"n": 3}]},
+        {"id": "2", "title": "Sky", "parts": {"n": 4}},
+    ]
+    assert one.remarks() == ["2 items had embeddings, which are left out"]
+    assert one.notes == [
+        f"{path}: the type {kind!r} has no equivalent here; its values are left out"
+        for path, kind in (
+            ("vector", "dense_vector"),
+            ("parts.v", "knn_vector"),
+            ("tokens", "sparse_vector"),
+        )
+    ]
+
+
+def test_settings_without_a_mapping_are_said_and_points_found(tmp_path: Path) -> None:
+    """What elasticdump writes with --type=settings, in the place of a mapping."""
+    settings = {"books": {"settings": {"index": {"number_of_shards": "1"}}}}
+    hit = {"_id": "1", "_source": {"at": {"lat": 48.2, "lon": 16.4}}}
+    (one,) = elasticsearch.read(
+        write(tmp_path / "x.json", hit), write(tmp_path / "s.json", settings), None
+    )
+    assert one.is_open
+    assert valid(one) == {"geo_fields": ["at"]}
+    assert one.notes[0] == "mapping: it names no fields"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[\n{"_index":"b","_type":"s","_id":"4","_score":0,"_source":{"key":"a"}}\n]\n',
+        '{"_index":"b","_id":"4","_score":1,"_routing":"x","_ignored":["t"],"_source":{"key":"a"}}',
+    ],
+)
+def test_files_of_elasticdump_are_read(tmp_path: Path, content: str) -> None:
+    """An array before its version 1, lines since."""
+    (one,) = elasticsearch.read(write(tmp_path / "x.json", content), None, None)
+    assert list(one.items()) == [{"id": "4", "key": "a"}]
+
+
+def test_plain_items_are_for_another_command(tmp_path: Path) -> None:
+    """As elasticdump writes them with --sourceOnly."""
+    with pytest.raises(SourceError, match="plain items are for facetd load"):
+        elasticsearch.read(write(tmp_path / "x.json", {"id": 31, "host": "x"}), None, None)
 
 
 def test_hits_of_failed_shards_are_not_missed_silently(engines: str) -> None:

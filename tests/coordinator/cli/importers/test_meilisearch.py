@@ -109,6 +109,38 @@ class TestMeilisearch:
             "searchCutoffMs",
         ]
 
+    def test_a_language_of_all_attributes_is_that_of_the_index(self, tmp_path: Path) -> None:
+        rule = {"attributePatterns": ["*"], "locales": ["deu"]}
+        path = dump(tmp_path / "x.dump", {"a": ({}, {"localizedAttributes": [rule]}, "")})
+        (one,) = meilisearch.read(path)
+        assert (valid(one), one.notes) == ({"language": "german"}, [])
+
+    def test_all_members_of_a_dump_are_read_past(self, tmp_path: Path) -> None:
+        """As Meilisearch 1.13 and later write them: tasks and their documents are no index."""
+        path = Path(dump(tmp_path / "x.dump", {"a": ({"primaryKey": "id"}, {}, '{"id":1}\n')}))
+        members = {
+            "./batches/queue.jsonl": '{"uid":0}\n',
+            "./tasks/queue.jsonl": '{"uid":1}\n',
+            "./tasks/update_files/1.jsonl": '{"id":2}\n',
+            "./tasks/update_files/documents.jsonl": '{"id":3}\n',
+            "./experimental-features.json": '{"metrics":false}',
+            "./instance_uid.uuid": "f5f2ab3b-1b2c-4d3e-8f4a-5b6c7d8e9f00",
+            "./keys.jsonl": '{"name":"admin"}\n',
+            "./network.json": '{"self":null,"remotes":{}}',
+        }
+        with tarfile.open(path) as before:
+            kept = [(one, before.extractfile(one)) for one in before.getmembers()]
+            kept_bytes = [(one, stream.read()) for one, stream in kept if stream is not None]
+        with tarfile.open(path, "w:gz") as archive:
+            for member, content in kept_bytes:
+                archive.addfile(member, io.BytesIO(content))
+            for name, text in members.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+        (one,) = meilisearch.read(str(path))
+        assert (one.name, list(one.items())) == ("a", [{"id": 1}])
+
     def test_a_dump_that_is_cut_off_is_refused(self, tmp_path: Path) -> None:
         documents = "".join(f'{{"id":{i},"text":"{i * 7919}"}}\n' for i in range(5_000))
         path = Path(dump(tmp_path / "x.dump", {"books": ({}, {}, documents)}))

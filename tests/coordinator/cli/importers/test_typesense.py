@@ -99,3 +99,55 @@ def test_sets_of_typesense_30_are_synonyms_and_rules(engines: str, tmp_path: Pat
         "synonym_sets: not given with their items; see synonyms here",
         "curation_sets: not given with their items; see rules here",
     ]
+
+
+def test_a_schema_as_the_service_gives_it_is_read(tmp_path: Path) -> None:
+    """Every member of its answer, nested and flattened objects, fields by pattern, embeddings."""
+    usual = {
+        **dict.fromkeys(("facet", "infix", "optional", "sort", "stem"), False),
+        "index": True,
+        "locale": "",
+        "stem_dictionary": "",
+        "store": True,
+    }
+    vector = {"hnsw_params": {"M": 16, "ef_construction": 200}, "num_dim": 2, "vec_dist": "cosine"}
+    schema = {
+        "name": "t",
+        "created_at": 1732695692,
+        "default_sorting_field": "",
+        "num_documents": 2,
+        "enable_nested_fields": True,
+        "symbols_to_index": [],
+        "token_separators": [],
+        "synonym_sets": [],
+        "curation_sets": [],
+        "metadata": {},
+        "fields": [
+            {**usual, "name": "embedding", "type": "float[]", **vector},
+            {**usual, "name": "name", "type": "string", "sort": True},
+            {**usual, "name": "address", "type": "object"},
+            {**usual, "name": "address.city", "type": "string", "facet": True},
+            {**usual, "name": ".*", "type": "auto"},
+        ],
+    }
+    lines = (
+        '{"id":"1","name":"A","address":{"city":"W"},"embedding":[0.1,0.2]}\n'
+        '{"id":"2","name":"B","address.city":"G"}\n'
+    )
+    (one,) = typesense.read(write(tmp_path / "x", lines), write(tmp_path / "s.json", schema), None)
+
+    assert list(one.items()) == [
+        {"id": "1", "name": "A", "address": {"city": "W"}},
+        {"id": "2", "name": "B", "address.city": "G"},
+    ]
+    assert valid(one) == {
+        "aggregations": {"address.city": {"conjunction": False}},
+        "searchable_fields": ["name", "address.city"],
+        "sorting_fields": ["name"],
+    }
+    assert one.remarks() == ["1 item had embeddings, which are left out"]
+    assert [note.partition(":")[0] for note in one.notes] == [
+        "fields.embedding",
+        "fields..*",
+        "query_by and query_by_weights",
+    ]
