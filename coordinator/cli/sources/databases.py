@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -18,14 +19,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from coordinator.cli.sources.declared_kinds import DeclaredKinds
 from coordinator.cli.sources.postgres import ROWS_AT_ONCE, open_connection, without_password
-from coordinator.cli.sources.rows import id_name, kind_of, to_items
+from coordinator.cli.sources.rows import example_of, id_name, kind_of, to_items
 from coordinator.cli.sources.source import (
     Column,
     ReadOptions,
     Source,
     SourceError,
     importing_extra,
-    shown,
 )
 
 NO_KINDS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -35,6 +35,16 @@ MYSQL_PORT: Final = 3306
 _MYSQL_TINY: Final = 1
 _MYSQL_BIT: Final = 16
 _MYSQL_JSON: Final = 245
+_TABLES: Final = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+    "AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    "postgres": "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = ANY (current_schemas(false)) ORDER BY table_name",
+    "mysql": "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() ORDER BY table_name",
+}
+"""By kind of database: a query for its tables."""
+_TABLES_SHOWN: Final = 20
 SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
 
 
@@ -75,9 +85,14 @@ def read(name: str, options: ReadOptions) -> Source:
     scheme = scheme.lower()
     if scheme == "sqlite":
         return read_sqlite(unquote(rest), options)
-    query = _query(options, '"' if scheme.startswith("postgres") else "`", name)
-    fetch = _postgres(name) if scheme.startswith("postgres") else _mysql(name)
-    return _source(without_password(name), fetch, query, options)
+    is_postgres = scheme.startswith("postgres")
+    fetch = _postgres(name) if is_postgres else _mysql(name)
+    shown_name = without_password(name)
+    if options.query is None and options.table is None:
+        tables = _tables(fetch, "postgres" if is_postgres else "mysql")
+        raise SourceError(f"name a --table of {shown_name}, or a --query; {_listed(tables)}")
+    with _naming_tables(fetch, "postgres" if is_postgres else "mysql", options.table):
+        return _source(shown_name, fetch, _query(options, '"' if is_postgres else "`"), options)
 
 
 def read_sqlite(path: str, options: ReadOptions) -> Source:
@@ -105,14 +120,9 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
             connection.close()
 
     if options.query is None and options.table is None:
-        listing = (
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
-            "AND name NOT LIKE 'sqlite_%' ORDER BY name"
-        )
-        tables = [str(row.values[0]) for row in fetch(listing)]
+        tables = _tables(fetch, "sqlite")
         if len(tables) != 1:
-            known = ", ".join(tables) or "none"
-            raise SourceError(f"name a --table of {path}, or a --query; its tables are {known}")
+            raise SourceError(f"name a --table of {path}, or a --query; {_listed(tables)}")
         options = replace(options, table=tables[0])
     if options.query is None:
         table = _quoted(str(options.table), '"')
@@ -120,16 +130,43 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
         declared = {
             str(name): "boolean" for _, name, kind, *_ in columns if kind.lower() in _BOOLEANS
         }
-    return _source(path, fetch, _query(options, '"', path), options)
+    with _naming_tables(fetch, "sqlite", options.table):
+        return _source(path, fetch, _query(options, '"'), options)
 
 
-def _query(options: ReadOptions, quote: str, name: str) -> str:
-    """Return the query that the command line specifies."""
+def _query(options: ReadOptions, quote: str) -> str:
+    """Return the query that the command line specifies, or one for all rows of its table."""
     if options.query is not None:
         return options.query
-    if options.table is None:
-        raise SourceError(f"name a --table of {without_password(name)}, or a --query")
-    return "SELECT * FROM " + ".".join(_quoted(part, quote) for part in options.table.split("."))
+    table = str(options.table)
+    return "SELECT * FROM " + ".".join(_quoted(part, quote) for part in table.split("."))
+
+
+def _tables(fetch: Rows, database: str) -> list[str]:
+    """Return the tables of a database."""
+    return [str(row.values[0]) for row in fetch(_TABLES[database])]
+
+
+def _listed(tables: list[str]) -> str:
+    """Return the names of tables for a message."""
+    more = f" and {len(tables) - _TABLES_SHOWN:,} more" if len(tables) > _TABLES_SHOWN else ""
+    return f"its tables are {', '.join(tables[:_TABLES_SHOWN]) or 'none'}{more}"
+
+
+@contextmanager
+def _naming_tables(fetch: Rows, database: str, table: str | None) -> Iterator[None]:
+    """Add the tables that there are to an error about one that there is not."""
+    try:
+        yield
+    except SourceError as error:
+        if table is None:
+            raise
+        tables: list[str] = []
+        with suppress(SourceError):  # the database refuses everything
+            tables = _tables(fetch, database)
+        if not tables or table in tables:
+            raise
+        raise SourceError(f"{error}; {_listed(tables)}") from error
 
 
 def _quoted(name: str, quote: str) -> str:
@@ -171,7 +208,7 @@ def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
             one,
             f"{kinds.columns.get(one) or kind_of(value)}{', the id' if one == id_column else ''}",
             0,
-            shown("" if value is None else value),
+            example_of(value),
         )
         for one, value in zip(names, values, strict=True)
     ]
@@ -193,7 +230,9 @@ def _postgres(url: str) -> Rows:
                     names = names or [column.name for column in cursor.description or ()]
                     yield ResultRow(names, list(row))
         except psycopg.Error as error:
-            raise SourceError(f"{without_password(url)}: {str(error).strip()}") from error
+            # Without the place in the statement: that of the cursor, which nobody has typed.
+            told = error.diag.message_primary or str(error).strip()
+            raise SourceError(f"{without_password(url)}: {told}") from error
 
     return fetch
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from coordinator.cli.sources.opening import OpenedSource
-from coordinator.cli.sources.rows import id_name, to_items
+from coordinator.cli.sources.rows import example_of, id_name, to_items
 from coordinator.cli.sources.source import (
     Column,
     ReadOptions,
     Source,
     SourceError,
     importing_extra,
-    shown,
 )
 
 ROWS_AT_ONCE: Final = 4_096
@@ -61,7 +60,7 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
             name,
             f"{schema.field(name).type}{', the id' if name == id_column else ''}",
             file.metadata.num_rows,
-            shown("" if first.get(name) is None else first[name]),
+            example_of(first.get(name)),
         )
         for name in names
     ]

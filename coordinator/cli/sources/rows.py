@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import math
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.cli.sources.json_lines import pieces_of
-from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.source import SourceError, shown
 
 _KINDS: Final = {
     bool: "boolean",
@@ -66,6 +67,15 @@ def kind_of(value: Any) -> str:
         return "number"
     shown = plain(value)
     return _KINDS.get(type(shown), "not loaded" if value is not None else "null")
+
+
+def example_of(value: Any) -> str:
+    """Return a value as an example of its column: as it is stored."""
+    stored = plain(value)
+    if stored is None:
+        return ""
+    text = stored if isinstance(stored, str) else json.dumps(stored, ensure_ascii=False)
+    return shown(text)
 
 
 def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:

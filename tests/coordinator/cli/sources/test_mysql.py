@@ -121,8 +121,8 @@ def test_rows_of_a_query_become_items(url: str) -> None:
     ("options", "message"),
     [
         (ReadOptions(query="SELEKT 1"), "SQL syntax"),
-        (ReadOptions(table="none"), "doesn't exist"),
-        (ReadOptions(), "--table"),
+        (ReadOptions(table="none"), "doesn't exist; its tables are flags, product"),
+        (ReadOptions(), "name a --table of .*; its tables are flags, product"),
     ],
 )
 def test_a_wrong_query_is_told_as_the_database_tells_it(

@@ -46,7 +46,8 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
     ("options", "message"),
     [
         (ReadOptions(query="SELEKT 1"), "syntax error"),
-        (ReadOptions(table="none"), "does not exist"),
+        (ReadOptions(table="none"), r'relation "none" does not exist; its tables are .*product'),
+        (ReadOptions(), "name a --table of .*; its tables are .*product"),
         (ReadOptions(query="UPDATE pg_class SET relname = relname"), "syntax error"),
     ],
 )
