@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
@@ -123,7 +124,9 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         client: of the service.
         allows_writes: whether to offer tools that change data.
     """
-    server = _StrictServer("facetd", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = _StrictServer(
+        "facetd", version=version("facetd"), instructions=INSTRUCTIONS, log_level="WARNING"
+    )
     _add_overview(server, client)
     _add_searches(server, client)
     _add_details(server, client)

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -50,6 +51,10 @@ def content_of(result: Any) -> Any:
 async def test_it_only_reads_unless_told_otherwise() -> None:
     async with asking() as (session, _):
         tools = (await session.list_tools()).tools
+        assert (session.server_info.name, session.server_info.version) == (
+            "facetd",
+            version("facetd"),
+        )
     assert sorted(tool.name for tool in tools) == READING
     assert all(tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description for tool in tools)

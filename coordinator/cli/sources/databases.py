@@ -230,7 +230,7 @@ def _postgres(url: str) -> Rows:
                     names = names or [column.name for column in cursor.description or ()]
                     yield ResultRow(names, list(row))
         except psycopg.Error as error:
-            # Without the place in the statement: that of the cursor, which nobody has typed.
+            # Without the place in the statement, which is that of our cursor, not the one typed.
             told = error.diag.message_primary or str(error).strip()
             raise SourceError(f"{without_password(url)}: {told}") from error
 

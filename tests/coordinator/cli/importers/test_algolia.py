@@ -149,7 +149,7 @@ class TestAlgolia:
             algolia.read(write(tmp_path / "r.json", pages[0]), None)
 
     def test_settings_that_say_nothing_are_not_noted(self, tmp_path: Path) -> None:
-        """What getSettings gives for an index that nobody has set up."""
+        """What getSettings gives for an index without settings of its own."""
         settings = {
             "minWordSizefor1Typo": 4,
             "minWordSizefor2Typos": 8,
