@@ -27,7 +27,7 @@ MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: key, tuples, array headers."""
 _WAIT_SECONDS: Final = 0.05
-"""After so long a thread that waits for another's value asks whether its call is still wanted."""
+"""Interval at which a thread that waits for another's value checks that its caller still waits."""
 
 
 class _Turn:

@@ -22,9 +22,9 @@ _log = Log("shard")
 CLOSING_MAX = 32
 """Most indexes that may be closing when another opens: each holds threads and mappings."""
 RELEASE_SECONDS = 0.001
-"""Between two looks for an environment that is being released."""
+"""Pause between two checks whether an environment is released."""
 GARBAGE_ATTEMPTS = 20
-"""After this many looks, it may be part of a cycle, which only the garbage collector finds."""
+"""Checks after which it may be part of a cycle, which only the garbage collector frees."""
 
 
 class ClosingIndexes:

@@ -74,7 +74,7 @@ class IndexFolders:
         return max(self._seq_noted, self._seq_of_open())
 
     def note_seq(self, seq: int) -> None:
-        """Keep in mind a write sequence of an index that is not open, or soon will not be."""
+        """Note the write sequence of an index that is not open, or soon will not be."""
         self._seq_noted = max(self._seq_noted, seq)
 
     def read(self) -> dict[int, ClosedIndex]:

@@ -93,7 +93,7 @@ class OpenIndexes:
         self._indexes.clear()
 
     def surplus(self, is_idle: Callable[[int], bool]) -> list[int]:
-        """Return the indexes to close: the least recently used ones, if more are open than should.
+        """Return the indexes to close: idle ones, least recently used, to get back to the bound.
 
         Args:
             is_idle: whether no merge is at work on one.

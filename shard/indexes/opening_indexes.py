@@ -156,7 +156,7 @@ class OpeningIndexes:
             await asyncio.gather(*self._tasks.values())
 
     def cancel(self) -> None:
-        """Give up opening them; those that threads are at work on are opened in vain."""
+        """Give up opening them; threads finish what they have begun, and nothing uses it."""
         for task in self._tasks.values():
             task.cancel()
 

@@ -10,7 +10,7 @@ if all groups were compacted. Each source of changes keeps its position, that of
 is furthest back. At the end everything derived is built, so that the service starts at once.
 
 It only reads the source (under the locks of its shards) and only writes below the target, which has
-no effect until the caller replaces the source by it.
+no effect until the caller replaces the source with it.
 
 Cost: 16 bytes of memory an item; 10 µs an item to write, as much again to index.
 """

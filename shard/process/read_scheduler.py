@@ -1,4 +1,4 @@
-"""Where a read runs, so that it holds up others least.
+"""Decides where a read runs, so that it delays others least.
 
     at once       on the event loop: most reads take less than a millisecond, and handing one over
                   to a thread would cost more

@@ -436,9 +436,9 @@ def find_pair(segment: Segment, terms: Sequence[int]) -> Entries | None:
         terms: by word of the phrase, its only term; -1 if it has several.
 
     Returns:
-        Entries of the rarest pair of frequent words, which only some documents of the phrase's
-        words are in; of a phrase of two words, its own. None if there is no such pair, or their
-        lists are still to be made.
+        Entries of the rarest pair of frequent words; the phrase is in some of their documents. For
+        a phrase of two words, they are its own. None if there is no such pair, or the lists are
+        still to be made.
     """
     known: FrequentPairs | None = PAIRS_CACHE.get(segment.uid)
     neighbours = list(pairwise(terms))

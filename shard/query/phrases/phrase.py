@@ -20,7 +20,8 @@ A last word that may be half typed stands for all terms it begins: a seed surviv
 fits. It does not narrow the documents.
 
 Cost: one intersection of documents, then for each word the blocks that hold common documents. All
-of it is one call of a kernel: most phrases have a rare word, and calls would outlast the reading.
+of it is one call of a kernel: most phrases have a rare word, and several calls would take longer
+than the reading.
 """
 
 from __future__ import annotations

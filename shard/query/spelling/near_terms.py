@@ -5,7 +5,7 @@
     counted ((tom, hanks), …)    ──▶  31, …                     items that have all of some words
 
 Suggestions and "did you mean" are made of these. A document counts if it is live, passes the
-filters and has all of `words`, in any field; so a key's filter hides words like items.
+filters and has all of `words`, in any field; so a key's filter hides words as it hides items.
 
 With typos all near words are returned, and all completions where these are few; else about the
 `num_terms` most frequent ones, and a bound for the others: the coordinator adds up the shards'
