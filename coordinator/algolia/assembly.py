@@ -1,4 +1,4 @@
-"""The end of reading: what depends on several of Algolia's parameters (pure)."""
+"""The last step of reading a search: what depends on several of Algolia's parameters (pure)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from common.query import GeoRadius, Or
-from coordinator.algolia.draft import AlgoliaDraft
+from coordinator.algolia.draft import AlgoliaDraft, Condition
 from coordinator.algolia.errors import UNHONOURED, wrong
 from coordinator.algolia.filters import facet_condition
 from coordinator.parameters.kinds import Mistake
@@ -19,6 +19,10 @@ POST: Final = "\ue001"
 def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
     """Add what depends on several parameters.
 
+    Args:
+        draft: what the parameters have said.
+        choices: facets whose counts leave out their own filter.
+
     Raises:
         Mistake: they contradict each other.
     """
@@ -29,18 +33,14 @@ def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
     if draft.optional_words:
         _finish_optional_words(draft, raw["query"].lower().split())
     if draft.skip is not None or draft.length is not None:
+        if "cursor" in raw:
+            raise Mistake("and offset or length exclude each other", path="cursor")
         raw["page"] = 1
         raw["per_page"] = raw["per_page"] if draft.length is None else draft.length
         draft.style["has_offset"] = True
-    filters: dict[str, list[str]] = {}
     for group in draft.groups:
-        field = group[0].field
-        if field in choices:
-            filters[field] = [one.value for one in group]
-        else:
-            draft.conditions.append((facet_condition(group), "facetFilters"))
-    if filters:
-        raw["filters"] = filters
+        facet = group[0].field if group[0].field in choices else None
+        draft.conditions.append(Condition(facet_condition(group), "facetFilters", facet))
     if draft.counts_groups and "distinct" in raw:
         raw["distinct"]["facets_by"] = "groups"
     names = list(dict.fromkeys([*draft.facet_names, *sorted(choices)]))
@@ -79,9 +79,9 @@ def _finish_optional_words(draft: AlgoliaDraft, words: list[str]) -> None:
 
 
 def _finish_places(draft: AlgoliaDraft) -> None:
-    """Add the areas, of which one must match; without any, add the radius and its order.
+    """Add the areas, of which a hit's point must be in one; without any, the radius and its order.
 
-    As the protocol has it, boxes leave polygons out, and either of them the point.
+    As in Algolia, polygons are ignored beside boxes, and the point beside either.
     """
     areas = [(area, name) for area, name in draft.areas if area is not None]
     areas = [one for one in areas if one[1] == "insideBoundingBox"] or areas
@@ -92,15 +92,15 @@ def _finish_places(draft: AlgoliaDraft) -> None:
             UNHONOURED,
         )
     if areas:
-        draft.conditions.append((Or(tuple([area for area, _ in areas])), areas[0][1]))
+        draft.conditions.append(Condition(Or(tuple([area for area, _ in areas])), areas[0][1]))
     elif draft.around is not None:
         lat, lng = draft.around
         draft.raw["sort"] = [{"field": draft.geo_field, "point": [lat, lng], "order": "asc"}]
         if draft.radius is not None:
             area = GeoRadius(draft.geo_field, lat, lng, draft.radius)
-            draft.conditions.append((area, "aroundRadius"))
+            draft.conditions.append(Condition(area, "aroundRadius"))
 
 
 def _without_syntax(query: str) -> str:
-    """Remove the meaning of quotes and leading dashes from a query."""
+    """Return a query without its quotes and leading dashes, which then have no meaning."""
     return re.sub(r"(?:^|(?<=\s))-+(?=\S)", "", query.replace('"', " "))

@@ -2,16 +2,16 @@
 
 InstantSearch renders a page from one list of queries: the search itself, and, for every disjunctive
 facet with a selection, the same search without that selection, of which it uses only the facet's
-counts. facetd counts disjunctive facets without their own selection anyway, so these queries are
-answered by the search that they belong to:
+counts. facetd counts disjunctive facets without their own selection anyway, so the search answers
+these queries, too:
 
     query  {facetFilters: [["brand:A", "brand:B"], ["size:L"]]}    search  brand, size disjunctive
     query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
     query  {facetFilters: [["brand:A", "brand:B"]], facets: "size"}           left out of counts)
 
 Their other members, such as `nbHits` and `facets_stats`, are those of the search. So only queries
-with `analytics: false` are combined, which InstantSearch sends for mere counts: it marks them as no
-search of a user. Any other query is answered as if it were alone.
+with `analytics: false` are combined: InstantSearch sends these for the counts alone. Any other
+query is answered as if it were alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from common.configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
@@ -15,6 +15,15 @@ HITS_PER_PAGE: Final = 20
 VALUES_PER_FACET: Final = 100
 
 
+class Condition(NamedTuple):
+    """A filter, and the parameter that it comes from."""
+
+    filter: Filter
+    param: str
+    facet: str | None = None
+    """The facet whose counts leave it out, if one does."""
+
+
 class AlgoliaDraft:
     """What the parameters of one search have said so far.
 
@@ -24,12 +33,12 @@ class AlgoliaDraft:
         limits: on sizes and counts.
         raw: parameters of ours.
         style: members of the response's `Style`.
-        conditions: filters, each with the parameter that it comes from.
+        conditions: filters that all hits must pass.
         counts_groups: whether facets count groups instead of hits.
-        geo_field: whose points are searched.
-        around: point that the nearest hits are near to.
-        radius: metres around it; None: everywhere.
-        areas: of which one must have the hit's point, each with its parameter.
+        geo_field: the field of points.
+        around: point by whose distance hits are sorted.
+        radius: metres around it that hits must be in; None: everywhere.
+        areas: each with its parameter; a hit's point must be in one.
         groups: `facetFilters`: of each group one must hold.
         facet_names: facets to count.
         options: of every facet.
@@ -50,7 +59,7 @@ class AlgoliaDraft:
         self.limits = limits
         self.raw: RawParameters = {"query": "", "per_page": HITS_PER_PAGE}
         self.style: dict[str, Any] = {"geo_field": next(iter(configuration.geo_fields), None)}
-        self.conditions: list[tuple[Filter, str]] = []
+        self.conditions: list[Condition] = []
         self.counts_groups = False
         self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
         self.around: tuple[float, float] | None = None

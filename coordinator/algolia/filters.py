@@ -23,10 +23,9 @@ from coordinator.parameters.kinds import Mistake, json_of_text
 TAGS: Final = "_tags"
 """The field of tags: for `tagFilters`, and for values without a field in `filters`."""
 
-_SCORE: Final = re.compile(r"<score=\d+>\Z")
+_SCORE: Final = re.compile(r"<score=[0-9]+>\Z")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z", re.ASCII)
-_RANGE: Final = re.compile(r"(.+?):\s*(\S+)\s+TO\s+(\S+)\s*\Z", re.DOTALL)
-_COMPARISON: Final = re.compile(r"(.+?)\s*(<=|>=|!=|=|<|>)\s*(\S+)\s*\Z", re.DOTALL)
+_OPERATOR: Final = re.compile(r"<=|>=|!=|=|<|>")
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
@@ -149,18 +148,20 @@ def _grouped(value: Any, limits: Limits, read: Callable[[str], Filter]) -> list[
 
 def _numeric_condition(text: str) -> Filter:
     """Read "price >= 10", "price:10 TO 20" or "price = 3"."""
-    between = _RANGE.match(text)
-    if between is not None:
-        low, high = number_of(between[2]), number_of(between[3])
+    field, _, rest = text.partition(":")
+    bounds = rest.split()
+    if field.strip() and len(bounds) == 3 and bounds[1] == "TO":
+        low, high = number_of(bounds[0]), number_of(bounds[2])
         if low is not None and high is not None:
-            return Range(between[1].strip(), lower=low, upper=high)
-    compared = _COMPARISON.match(text)
-    number = number_of(compared[3]) if compared is not None else None
-    if compared is None or number is None:
-        raise Mistake(
-            f'must have comparisons such as "price>=10" or "price:10 TO 20", not {text[:100]!r}'
-        )
-    return _compared(compared[1].strip(), compared[2], number)
+            return Range(field.strip(), lower=low, upper=high)
+    operator = _OPERATOR.search(text)
+    if operator is not None and (field := text[: operator.start()].strip()):
+        number = number_of(text[operator.end() :].strip())
+        if number is not None:
+            return _compared(field, operator[0], number)
+    raise Mistake(
+        f'must have comparisons such as "price>=10" or "price:10 TO 20", not {text[:100]!r}'
+    )
 
 
 def _compared(field: str, operator: str, number: int | float) -> Filter:

@@ -1,4 +1,4 @@
-"""Algolia's API keys in terms of ours (pure).
+"""Algolia's API keys in terms of ours.
 
 {"acl": ["search"], "indexes": ["films"], "validity": 3600, "queryParameters": "filters=a:1"}
 {"actions": ["search"], "indexes": ["films"], "expires_in_seconds": 3600, "filter": "a = 1"}

@@ -9,7 +9,7 @@ import orjson
 
 from common.option_forms import parse_language
 from common.query import And
-from coordinator.algolia.draft import AlgoliaDraft
+from coordinator.algolia.draft import AlgoliaDraft, Condition
 from coordinator.algolia.errors import UNHONOURED
 from coordinator.algolia.filters import (
     facet_filter,
@@ -174,7 +174,7 @@ def read_filters(draft: AlgoliaDraft, value: Any) -> None:
         text(value, "filter_expression_chars_max", draft.limits), draft.limits
     )
     if condition != And(()):  # a blank text restricts nothing
-        draft.conditions.append((condition, "filters"))
+        draft.conditions.append(Condition(condition, "filters"))
 
 
 def read_facet_filters(draft: AlgoliaDraft, value: Any) -> None:
@@ -183,11 +183,12 @@ def read_facet_filters(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_numeric_filters(draft: AlgoliaDraft, value: Any) -> None:
-    draft.conditions += [(one, "numericFilters") for one in numeric_filters(value, draft.limits)]
+    filters = numeric_filters(value, draft.limits)
+    draft.conditions += [Condition(one, "numericFilters") for one in filters]
 
 
 def read_tag_filters(draft: AlgoliaDraft, value: Any) -> None:
-    draft.conditions += [(one, "tagFilters") for one in tag_filters(value, draft.limits)]
+    draft.conditions += [Condition(one, "tagFilters") for one in tag_filters(value, draft.limits)]
 
 
 # --- facets

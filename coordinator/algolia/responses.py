@@ -31,7 +31,7 @@ from coordinator.read.text.query_parser import wanted_words
 
 _analyzer: Final = Analyzer()
 _POINTS: Final = "_geoloc"
-_MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
+_MARKED: Final = re.compile(f"{PRE}([^{PRE}{POST}]*){POST}")
 
 
 def search_answer(
@@ -206,9 +206,8 @@ def _hit(document: bytes, form: _HitForm) -> dict[str, Any]:
             for path, texts in marks.items()
         }
         result["_highlightResult"] = {
-            name: tree
+            name: _highlighted(value, name, marked, style, words)
             for name, value in form.highlighted.of_item(item).items()
-            if (tree := _highlighted(value, name, marked, style, words)) is not None
         }
     if style.has_snippets:
         result["_snippetResult"] = _snippets(item, snippets, style, words)
@@ -226,15 +225,10 @@ def _highlighted(
         marked: the remaining marked texts by path, in the order of the item.
         style: tags.
         words: of the query.
-
-    Returns:
-        None for an array of which nothing is left.
     """
     if isinstance(value, list):
         elements = [_highlighted(one, path, marked, style, words) for one in value]
-        if style.restricts_arrays:
-            elements = [one for one in elements if one is not None and _matches(one)]
-        return elements
+        return [one for one in elements if _matches(one)] if style.restricts_arrays else elements
     if isinstance(value, dict):
         return {
             name: _highlighted(one, f"{path}.{name}", marked, style, words)
@@ -300,16 +294,20 @@ def _folded(marked: str) -> str:
 def _snippets(
     item: Mapping[str, Any], snippets: Mapping[str, str], style: Style, words: frozenset[str]
 ) -> dict[str, Any]:
-    """Return snippets in the shape of the item; for an array, its best element."""
+    """Return snippets in the shape of the item; for an array, its best element.
+
+    Of an array of texts and objects, the texts have the snippet.
+    """
     result: dict[str, Any] = {}
     for path, text in snippets.items():
-        *names, last = path.split(".")
-        node, value = result, item.get(names[0]) if names else item
-        for i, name in enumerate(names):
+        *parents, last = path.split(".")
+        if any(parent in snippets for parent in accumulate(parents, "{}.{}".format)):
+            continue
+        node: dict[str, Any] = result
+        value: Any = item
+        for name in parents:
             node = node.setdefault(name, {})
-            value = (
-                value.get(names[i + 1]) if isinstance(value, dict) and i + 1 < len(names) else value
-            )
+            value = value.get(name) if isinstance(value, dict) else None
         value = value.get(last) if isinstance(value, dict) else None
         shown = _marked(text, style, words)
         shown = {name: shown[name] for name in ("value", "matchLevel")}

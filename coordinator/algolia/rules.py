@@ -48,7 +48,7 @@ _MEMBERS: Final = (
 _ANCHORS: Final = ("is", "contains")
 _MATCHING_MAX: Final = 100
 """Conditions times periods of one rule."""
-_PLACEHOLDER: Final = re.compile(r"\{facet:[^}]*\}")
+_PLACEHOLDER: Final = re.compile(r"\{facet:[^{}]*\}")
 _YEAR_MAX: Final = 9999
 
 _TEXT: Final = {"type": ["string", "null"]}
@@ -124,11 +124,15 @@ def _list(value: Any, param: str) -> list[Any]:
     return value
 
 
+def conditions_of(rule: Mapping[str, Any], param: str = "rule") -> list[Any]:
+    """Return the conditions of a rule; `condition` is the older form, of one."""
+    given = _list(rule.get("conditions"), f"{param}.conditions")
+    return given if rule.get("condition") is None else [*given, rule["condition"]]
+
+
 def _conditions(rule: Mapping[str, Any], param: str) -> list[dict[str, Any]]:
     """Return the form of each condition in `when`."""
-    given = _list(rule.get("conditions"), f"{param}.conditions")
-    if rule.get("condition") is not None:  # the older form, of one
-        given = [*given, rule["condition"]]
+    given = conditions_of(rule, param)
     found = [
         _condition(_object(one, f"{param}.conditions[{i}]"), f"{param}.conditions[{i}]")
         for i, one in enumerate(given)

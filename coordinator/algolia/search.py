@@ -5,9 +5,9 @@
      ▼
     AlgoliaSearch: our `SearchParameters`, and the style of the response
 
-A parameter is honoured (`table`), or it concerns only analytics and is ignored (`IGNORED`), or it
-is an error that names it (`UNSUPPORTED`), unless its value asks for what happens anyway. Nothing is
-dropped silently. A parameter may come as JSON or as text (`params` and query strings).
+A parameter is honoured (`table`), or ignored because it concerns only analytics (`IGNORED`), or
+refused by an error that names it (`UNSUPPORTED`), unless its value asks for what happens anyway. No
+other parameter is dropped silently. Each may come as JSON or as text (`params`, query strings).
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ _OF_ROUTES: Final = (
     "maxFacetHits",
     "cursor",
 )
-"""Members of requests that are no parameters of every search."""
+"""Members of requests that are parameters of some routes only."""
 _OF_CLIENT: Final = "x-algolia-"
-"""What begins so, in any case, says who the client is: its key, its agent. It is a header, or in
-the query string."""
+"""Prefix, in upper or lower case, of what identifies the client (its key, its agent), in a header
+or in the query string."""
 
 
 def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a request: among its members, in `params`, or both.
 
-    What the client says of itself is none.
+    What identifies the client is left out.
 
     Raises:
         InvalidRequest: `params` is neither a query string nor an object.
@@ -151,7 +151,7 @@ def read_search(
         index: to search.
         params: the request's.
         limits: on sizes and counts.
-        choices: facets whose counts leave out their own filter (see `folding`).
+        choices: facets whose counts leave out their own filter (see `combined_queries`).
         allows_cursor: whether this is a browse.
 
     Raises:
@@ -256,11 +256,11 @@ def _restricted(search: SearchParameters, draft: AlgoliaDraft) -> SearchParamete
     """Return a search with the restrictions that none of our parameters can express."""
     facets = draft.configuration.facets
     fields = dict(search.filter_fields)
-    for condition, name in draft.conditions:
-        for field in scalar_fields_of(condition):
+    for one in draft.conditions:
+        for field in scalar_fields_of(one.filter):
             if field not in facets:
-                fields.setdefault(field, name)
-    clauses = (FilterClause(condition) for condition, _ in draft.conditions)
+                fields.setdefault(field, one.param)
+    clauses = (FilterClause(one.filter, one.facet) for one in draft.conditions)
     return msgspec.structs.replace(
         search, filters=(*search.filters, *clauses), filter_fields=fields
     )

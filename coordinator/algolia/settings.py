@@ -6,7 +6,9 @@
     removeStopWords true                        ─▶ stop_words true
     attributeForDistinct, hitsPerPage, …        ─▶ algolia {…}: defaults for searches by this API
 
-Settings without an equivalent are rejected by name. The rest of a configuration is unchanged.
+Settings without an equivalent are rejected by name. The rest of a configuration is unchanged. Lists
+of attributes are shown as they were sent, with `searchable(…)` and `unordered(…)`, which make no
+difference here, until the configuration says otherwise.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_stored
 from common.errors import InvalidRequest
 from common.limits import Limits
+from common.option_forms import parse_weighted_field
 from coordinator.algolia.errors import UNHONOURED, WRONG
 from coordinator.algolia.search import SearchedIndex, read_search
 from coordinator.algolia.table import BY_NAME
@@ -26,15 +30,16 @@ KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""
 OBJECTS: Final = "objects"
 """Key within it: rules and synonyms as this protocol stored them (`coordinator.algolia.stored`)."""
+_SENT: Final = "sent"
+"""Key within it: lists of attributes as they were sent."""
 
 _OF_INDEX: Final = frozenset(
     ("searchableAttributes", "attributesForFaceting", "indexLanguages", "removeStopWords")
 )
+_ATTRIBUTES: Final = frozenset(("searchableAttributes", "attributesForFaceting"))
 _KEPT: Final = frozenset(("attributeForDistinct", "userData", "numericAttributesForFiltering"))
 _OF_SEARCHES: Final = frozenset(BY_NAME) - {"query", "page", "offset", "length", "removeStopWords"}
 _DECORATED: Final = re.compile(r"(searchable|filterOnly|afterDistinct|unordered|ordered)\((.+)\)\Z")
-REPLICA: Final = re.compile(r"(.+?)((?::[^:]+:(?:asc|desc))+)\Z", re.DOTALL)
-_KEY_OF_ORDER: Final = re.compile(r"[^:]+:(?:asc|desc)")
 
 
 def settings_schema() -> dict[str, Any]:
@@ -74,9 +79,15 @@ def settings_schema() -> dict[str, Any]:
 
 
 def split_name(name: str) -> tuple[str, list[str]]:
-    """Split a name such as `films:year:desc` into index and sort order."""
-    match = REPLICA.match(name)
-    return (name, []) if match is None else (match[1], _KEY_OF_ORDER.findall(match[2]))
+    """Split a name such as `films:year:desc` into index and sort keys."""
+    parts = name.split(":")
+    end = len(parts)
+    while end > 2 and parts[end - 1] in ("asc", "desc") and parts[end - 2]:
+        end -= 2
+    if end == 1 and not parts[0]:
+        return name, []  # an order of no index
+    keys = [f"{parts[at]}:{parts[at + 1]}" for at in range(end, len(parts), 2)]
+    return ":".join(parts[:end]), keys
 
 
 def stored(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,7 +95,16 @@ def stored(document: Mapping[str, Any]) -> Mapping[str, Any]:
     kept = document.get(KEY)
     if not isinstance(kept, dict):
         return {}
-    return {name: value for name, value in kept.items() if name != OBJECTS}
+    return {name: value for name, value in kept.items() if name not in (OBJECTS, _SENT)}
+
+
+def _sent(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the lists of attributes as they were sent, by setting."""
+    kept = document.get(KEY)
+    sent = kept.get(_SENT) if isinstance(kept, dict) else None
+    if not isinstance(sent, dict):
+        return {}
+    return {name: value for name, value in sent.items() if _is_of_names(value)}
 
 
 def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dict[str, Any]:
@@ -102,6 +122,14 @@ def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dic
         settings["searchableAttributes"] = [
             ",".join(by_weight[weight]) for weight in sorted(by_weight, reverse=True)
         ]
+    sent = _sent(document)
+    searched = sent.get("searchableAttributes")
+    if searched and tuple(map(parse_weighted_field, _weighted(searched))) == fields:
+        settings["searchableAttributes"] = searched
+    faceted = sent.get("attributesForFaceting", [])
+    names, others = _faceted(faceted)
+    if set(names) == set(configuration.facets) and others == (filtered or []):
+        settings["attributesForFaceting"] = faceted
     if configuration.language is not None:
         settings["indexLanguages"] = [document.get("language")]
     if configuration.stop_words_language is not None:
@@ -110,10 +138,7 @@ def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dic
 
 
 def changed(
-    document: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    configuration: IndexConfiguration,
-    limits: Limits,
+    document: Mapping[str, Any], settings: Mapping[str, Any], limits: Limits
 ) -> dict[str, Any]:
     """Return a configuration document with settings applied; null resets a setting.
 
@@ -122,12 +147,15 @@ def changed(
     """
     result = dict(document)
     kept = dict(stored(document))
+    sent = _sent(document)
     defaults: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "version":
             continue  # clients send back what they have read
         if name in _OF_INDEX:
             _apply(name, value, result, kept)
+            if name in _ATTRIBUTES:
+                sent[name] = value
         elif name == "replicas":
             _check_replicas([] if value is None else value)
         elif value is None:
@@ -142,13 +170,16 @@ def changed(
             defaults[name] = value
     if not isinstance(kept.get("attributeForDistinct", ""), str):
         raise _refused("attributeForDistinct", "must name a field", WRONG)
-    # Validate search defaults by reading them as a search.
-    read_search(SearchedIndex("", configuration, kept), defaults, limits)
+    # Validate search defaults by reading them as a search, of the index with its new settings.
+    read_search(SearchedIndex("", parse_stored(result), kept), defaults, limits)
     given = ((name, value) for name, value in defaults.items() if value is not None)
     kept.update({name: value for name, value in given if name in _OF_SEARCHES})
     objects = (document.get(KEY) or {}).get(OBJECTS)
     if objects:
         kept[OBJECTS] = objects
+    sent = {name: value for name, value in sent.items() if value}
+    if sent:
+        kept[_SENT] = sent
     result[KEY] = kept
     if not kept:
         del result[KEY]
@@ -186,9 +217,14 @@ def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) 
 
 
 def _names(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+    if not _is_of_names(value):
         raise _refused(name, "must be a list of names", WRONG)
-    return value
+    names: list[str] = value
+    return names
+
+
+def _is_of_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
 
 
 def _weighted(attributes: list[str]) -> list[str]:
@@ -218,7 +254,9 @@ def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
 def _check_replicas(value: Any) -> None:
     """Accept replicas that need not be created: sort orders of the index itself."""
     for one in _names("replicas", value):
-        if not split_name(re.sub(r"virtual\((.*)\)\Z", r"\1", one))[1]:
+        if one.startswith("virtual(") and one.endswith(")"):
+            one = one[len("virtual(") : -1]
+        if not split_name(one)[1]:
             raise _refused(
                 "replicas",
                 'can be orders only, which need not be made: "films:year:desc" is films by year',

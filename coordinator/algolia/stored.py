@@ -179,13 +179,16 @@ def wrong(param: str, message: str) -> InvalidRequest:
 
 
 def _objects(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the objects kept in a configuration; a client may have posted anything there."""
+    """Return the objects kept in a configuration; a client may have posted anything there.
+
+    So each has its id, whatever it says of itself.
+    """
     kept = document.get(KEY)
     objects = kept.get(OBJECTS) if isinstance(kept, dict) else None
     if not isinstance(objects, dict):
         return {}
     return {
-        name: {id_: one for id_, one in by_id.items() if isinstance(one, dict)}
+        name: {id_: {**one, "objectID": id_} for id_, one in by_id.items() if isinstance(one, dict)}
         for name, by_id in objects.items()
         if isinstance(by_id, dict)
     }

@@ -83,7 +83,7 @@ def _native_of(synonym: Mapping[str, Any], param: str) -> list[Any]:
     for name, value in synonym.items():
         is_nothing = name in _ALL_MEMBERS and value in (None, "", [])
         if name not in ("objectID", "type", *members) and not is_nothing:
-            raise refused(f"{param}.{name}", f"is none of a {kind}'s members: {', '.join(members)}")
+            raise refused(f"{param}.{name}", f"is not a member of a {kind}: {', '.join(members)}")
     words = synonym.get("synonyms")
     num_min = _TWO if known == "synonym" else 1
     if (

@@ -3,19 +3,20 @@
 Start at `parse`:
 
 raw              query string and body, decoded
-parse            the way of one request: raw → typed; of the same request again: cache
-table            every parameter, once; a row of it: parameter; its schemas: value_schemas,
-                 option_schemas
-reader           runs the readers of the parameters given; mistakes are collected
+parse            one request, raw → typed; cache: parsed searches
+table            every parameter, once; parameter: a row of it; value_schemas, option_schemas: their
+                 JSON Schemas
+reader           runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft     what has been read so far; assembly: draft → typed, with the index's defaults
 typed            the results
 
-kinds            integers, names, fields, …: what several readers take
-conditions       filters and trees, with what counts leave out
-filter_parser    the expression language, filter_tokens: its words
+readers          one function per parameter
+kinds            integers, names, fields, …: values that several parameters take
+conditions       filters and trees, and which counts leave a filter out
+filter_parser    the expression language; filter_tokens: its lexer
 filter_objects   filters as JSON; geo: areas
 facet_options    options by facet, ranges, the cube
-sort_keys        orders; marks: highlights and snippets; searched_fields: where words are searched
+sort_keys        sort keys; marks: highlights and snippets; searched_fields: fields not searched
 curation         the rules that apply to one search
-other_engines    hints for those who come from elsewhere
+other_engines    parameters of other engines, and their equivalents here
 """

@@ -1,4 +1,4 @@
-"""The end of parsing: what was read of a search → its parameters, with the index's defaults."""
+"""The last step of parsing: the draft of a search → its parameters, with the index's defaults."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_groups(draft: SearchDraft, mistakes: Mistakes) -> None:
         name = next(iter(draft.field_facets))
         mistakes.note(
             "distinct.facets_by",
-            f'"groups" counts configured facets only; {name[:100]!r} is none',
+            f'"groups" counts configured facets only; {name[:100]!r} is not one',
             "invalid_distinct",
         )
 

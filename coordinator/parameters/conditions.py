@@ -1,12 +1,12 @@
-"""The conditions of a search: `filters`, `not_filters`, `filter`, and the nodes that trees choose.
+"""The conditions of a search: `filters`, `not_filters`, `filter`, and the chosen nodes of trees.
 
     filters      {"tags": ["a"], "category": ["Books > Novels"], "variants": {"same": {…}}}
     not_filters  {"brand": ["b"]}                         ─▶ clauses that an item must all meet
     filter       'year >= 1990 AND variants{size = M}'
 
-A clause knows whose counts leave it out: a disjunctive facet, range or tree counts what an item
-would be with another choice in it. What else depends on the choices is collected on the way: the
-values that facets show as selected, and the fields whose values the shards must check.
+A clause names the facet whose counts leave it out: a disjunctive facet, range or tree counts the
+hits that there would be with another choice in it. Two things are collected along with the clauses:
+the values that facets show as selected, and the fields that items must have.
 """
 
 from __future__ import annotations

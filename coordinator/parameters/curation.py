@@ -12,7 +12,7 @@ field that no item has yet, or any more, must not fail the searches of a shop. I
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -81,8 +81,10 @@ def compile_rules(
     analyzer: Analyzer,
     limits: Limits,
     code: str = "invalid_rules",
-) -> tuple[CompiledRule, ...]:
-    """Parse the filters of rules and fold their words.
+) -> Generator[None, None, tuple[CompiledRule, ...]]:
+    """Parse the filters of rules and fold their words; yield before each filter.
+
+    A filter may take some milliseconds, and a request may have a hundred of that length.
 
     Args:
         rules: of the configuration or of a request.
@@ -91,13 +93,16 @@ def compile_rules(
         limits: on the filters; `ACCEPTED` for rules that were accepted before.
         code: of the error.
 
+    Returns:
+        The rules, in the same order.
+
     Raises:
         InvalidRequest: a filter is wrong, or a query has no word; `param` names the rule.
     """
     compiled = []
     for i, rule in enumerate(rules):
         try:
-            one = _compile(rule, configuration, analyzer, limits)
+            one = yield from _compile(rule, configuration, analyzer, limits)
         except InvalidRequest as error:
             raise InvalidRequest(
                 f"rules[{i}] has a filter that is wrong: {error.message}",
@@ -117,19 +122,19 @@ def compile_rules(
 
 def _compile(
     rule: Rule, configuration: IndexConfiguration, analyzer: Analyzer, limits: Limits
-) -> CompiledRule:
-    words = None
+) -> Generator[None, None, CompiledRule]:
+    words = condition = None
     if rule.query is not None:
         words = tuple(token.text for token in analyzer.tokenize(rule.query))
-    return CompiledRule(
-        rule,
-        words,
-        None if rule.filter is None else _condition(rule.filter, configuration, limits),
-        tuple(
-            FilterFactor(_condition(one.filter, configuration, limits), one.factor, rule.name)
-            for one in rule.factors
-        ),
-    )
+    if rule.filter is not None:
+        yield
+        condition = _condition(rule.filter, configuration, limits)
+    factors = []
+    for one in rule.factors:
+        yield
+        boosted = _condition(one.filter, configuration, limits)
+        factors.append(FilterFactor(boosted, one.factor, rule.name))
+    return CompiledRule(rule, words, condition, tuple(factors))
 
 
 def _condition(text: str, configuration: IndexConfiguration, limits: Limits) -> Filter:

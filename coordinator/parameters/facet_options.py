@@ -1,11 +1,11 @@
-"""Facets of one request: options by facet, and counts by interval (pure).
+"""Facets of one request: options by facet, counts by interval, joint counts (pure).
 
 facets         {"tags": {"size": 20, "sort": "term", "query": "dr", "offset": 10, …}}
                {"brand": {"stats": ["price"]}}
 facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10}}
-| {"date": {"calendar": "month"}}
-| {"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}} | {"_geo": {"grid": 6}}
-facet_cube     {"field": "price", "interval": 10} | {"field": "price", "edges": [0, 10, 50, 200]}
+               {"date": {"calendar": "month"}}       | {"_geo": {"grid": 6}}
+               {"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}
+facet_cube     {"field": "price", "interval": 10}    | {"field": "price", "edges": [0, 10, 50, 200]}
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _interval(value: Any, path: str) -> int | float:
 
 
 def read_facet_cube(value: Any, limits: Limits) -> CubeSpec:
-    """Read the field whose bins everything else is counted by."""
+    """Read `facet_cube`: the field by whose bins everything else is counted."""
     options = object_of(value, 'for example {"field": "price", "interval": 10}')
     if set(options) not in ({"field", "interval"}, {"field", "edges"}):
         raise Mistake(

@@ -293,11 +293,15 @@ class _ExpressionParser:
 
 
 def split_conjunction(text: str, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """Return the parts that AND joins at the top level of a filter expression; one if OR does.
+    """Return the parts that AND joins at the top level of a filter expression.
+
+    One if OR joins them, none of a blank expression.
 
     Raises:
         InvalidRequest: code `invalid_filter`, as `parse_filter`.
     """
+    if not text.strip():
+        return []
     parser = _ExpressionParser(text, limits, GEO_FIELD)
     parser.parse()
     starts = [0, *[token.position + len(token.text) for token in parser.outer_ands]]

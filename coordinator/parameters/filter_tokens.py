@@ -1,7 +1,9 @@
 """The tokens of a filter expression, and its errors: the lexer below `filter_parser`.
 
-A token is a word, a quoted text ('…' or "…", with backslash escapes) or an operator. Keywords are
-bare words, in either case. A bare word that is a JSON number is a number; a quoted one is text.
+A token is a word, a quoted text ('…' or "…") or an operator. Keywords are bare words, in either
+case. A bare word that is a JSON number is a number; a quoted one is text. A backslash in a quoted
+text escapes as in JSON, so a text encoded as JSON is a quoted text; before any other character it
+stands for that character.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ _NUMBER = re.compile(
     r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?=[.eE])(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)?\Z"
 )
 _INTEGER_CHARS_MAX = len(str(INTEGER_MAX))
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+"""A pair of surrogates is one character."""
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _KEYWORDS = frozenset(
     ("AND", "OR", "NOT", "IN", "TO", "EXISTS", "IS", "NULL", "EMPTY", "STARTS", "WITH", "CONTAINS")
 )
@@ -42,8 +48,10 @@ class FilterToken:
     @property
     def keyword(self) -> str | None:
         """The keyword that this bare word is, in upper case."""
+        if self.kind != "word" or not self.text.isascii():
+            return None
         upper = self.text.upper()
-        return upper if self.kind == "word" and upper in _KEYWORDS else None
+        return upper if upper in _KEYWORDS else None
 
     @property
     def shown(self) -> str:
@@ -144,11 +152,36 @@ def _tokenize(text: str) -> list[FilterToken]:
             raise invalid_filter(what, start)
         kind = match.lastgroup or ""
         raw = match.group(kind)
-        content = _ESCAPE.sub(r"\1", raw[1:-1]) if kind == "quoted" else raw
+        content = raw if kind != "quoted" else _unescaped(raw[1:-1], match.start(kind))
         tokens.append(FilterToken(kind, content, match.start(kind)))
         position = match.end()
     tokens.append(FilterToken("end", "", end))
     return tokens
+
+
+def _unescaped(text: str, position: int) -> str:
+    """Return what the inside of a quoted text stands for.
+
+    Args:
+        text: between the quotes.
+        position: of the opening quote.
+    """
+    if "\\" not in text:
+        return text
+
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        if len(code) == 1:
+            return _ESCAPED.get(code, code)
+        units = bytes.fromhex(code.replace("\\u", "")[1:])
+        try:
+            return units.decode("utf-16-be")
+        except UnicodeDecodeError:
+            raise invalid_filter(
+                f"a surrogate, '{escape[0]}', must be one of a pair,", position
+            ) from None
+
+    return _ESCAPE.sub(character, text)
 
 
 def invalid_filter(problem: str, position: int) -> InvalidRequest:

@@ -65,7 +65,7 @@ def text(value: Any, limit_name: str, limits: Limits) -> str:
 
 
 def boolean(value: Any) -> bool:
-    """Return a boolean; in a query string it is a text. A number is none."""
+    """Read a boolean: true or false, in a query string as text; no number."""
     if isinstance(value, bool):
         return value
     if value not in ("true", "false"):

@@ -18,7 +18,7 @@ HINTS_MAX: Final = 8
 """Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
 
 LIKENESS_MIN: Final = 0.73
-"""Of an unknown name and a known one: `genres` does not mean `trees`."""
+"""Similarity from which on a known name is suggested: not `trees` for `genres`."""
 
 
 class Mistakes:
@@ -78,7 +78,7 @@ class Mistakes:
         )
 
     def names(self, param: str) -> bool:
-        """Return whether one is about a parameter as a whole."""
+        """Return whether a mistake is about a parameter as a whole."""
         return any(one["param"] == param for one in self._found)
 
     def raise_if_any(self) -> None:

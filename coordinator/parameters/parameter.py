@@ -1,4 +1,4 @@
-"""A row of the table of parameters."""
+"""The type of a row in the table of parameters."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.other_engines import MISPLACED
+from coordinator.parameters.raw import QueryText
 from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 MIN_SCORE_MAX: Final = 1e12
 NUMBER: Final = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
-_SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
+SHOWN: Final = ("score", "score_details", "timings", "elements")
 
 
 def read_query(draft: SearchDraft, value: Any) -> None:
@@ -88,8 +89,10 @@ def read_infix(draft: SearchDraft, value: Any) -> None:
 def read_typo_lengths(draft: SearchDraft, value: Any) -> None:
     """Read `typo_lengths`."""
     if isinstance(value, str):
-        parts = value.strip("[] ").split(",")
-        value = [int(one) if DIGITS.fullmatch(one.strip()) else None for one in parts]
+        value = [QueryText(one) for one in value.strip("[] ").split(",")]
+    if isinstance(value, list) and value and isinstance(value[0], QueryText):
+        texts = [one.strip() for one in value]
+        value = [int(one) if DIGITS.fullmatch(one) else None for one in texts]
     draft.values["typo_lengths"] = _mode(parse_typo_lengths(value), TYPO_LENGTHS_FORMS)
 
 
@@ -252,8 +255,8 @@ def read_exclude_fields(draft: SearchDraft, value: Any) -> None:
 def read_show(draft: SearchDraft, value: Any) -> None:
     """Read `show`."""
     shown = frozenset(names(value, "projected_fields_max", draft.limits))
-    if not shown <= _SHOWN:
-        raise Mistake(f"must be a list of {', '.join(sorted(_SHOWN))}")
+    if not shown.issubset(SHOWN):
+        raise Mistake(f"must be a list of {', '.join(sorted(SHOWN))}")
     draft.values["show"] = shown
 
 

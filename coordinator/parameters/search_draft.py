@@ -27,9 +27,9 @@ class SearchDraft:
         field_facets: facets of the request alone, by field.
         facet_fields: names of the facets to show; None: all.
         ranges: (field, options) of each field whose ranges are counted.
-        cube: the facet counted together with another field.
-        sort_field: given without an order of its own.
-        conditions: of the filters.
+        cube: the field counted together with the facets.
+        sort_field: the parameter of that name.
+        conditions: filters, and the chosen nodes of trees.
         marks: options of highlights and snippets.
     """
 

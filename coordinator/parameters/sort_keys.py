@@ -25,8 +25,8 @@ from coordinator.parameters.kinds import (
 )
 from coordinator.parameters.raw import QueryText
 
-_COMMA: Final = re.compile(r",(?![^(]*\))")
-"""A comma outside parentheses."""
+_KEY: Final = re.compile(r"(?:\([^()]*\)|[^,])+")
+"""A key, up to a comma outside parentheses."""
 _DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
 _FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
 """`_geo(48.2,16.4)`: field, latitude and longitude."""
@@ -67,7 +67,7 @@ def read_sort_keys(
     if isinstance(value, dict):
         value = [value]
     elif isinstance(value, str):
-        value = [part.strip() for part in _COMMA.split(value) if part.strip()]
+        value = [part.strip() for part in _KEY.findall(value) if part.strip()]
     elif isinstance(value, list) and value and value[0].__class__ is QueryText:
         value = [str(one) for one in value]
     if not isinstance(value, list) or len(value) > limits.sort_keys_max:

@@ -42,7 +42,6 @@ from coordinator.parameters.value_schemas import (
 
 _MAX: Final = DEFAULT_LIMITS
 """Bounds as documented; an operator may have set others."""
-_SHOWN: Final = ["score", "score_details", "timings", "elements"]
 
 _RESTRICTIONS: Final = (
     Parameter(
@@ -221,7 +220,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_facet_fields,
         {"anyOf": [list_of(TEXT, _MAX.facet_fields_max), TEXT]},
         "Facets to return; by default all that are configured. `meta.warnings` lists names that "
-        "are none.",
+        "are not facets.",
         ["genres", "country"],
         aliases=("facets_fields",),
         is_list=True,
@@ -394,7 +393,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "show",
         readers.read_show,
-        {"anyOf": [list_of({"enum": _SHOWN}), TEXT]},
+        {"anyOf": [list_of({"enum": list(readers.SHOWN)}), TEXT]},
         "Also return: score, score_details, timings, elements (of nested fields: which passed).",
         ["score", "timings"],
         is_list=True,

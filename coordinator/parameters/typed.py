@@ -271,14 +271,13 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
     keeps_order: bool = False
-    """Whether the result has the sort keys of its hits, for merging. Clients cannot set it.
-    """
+    """Whether the result has the sort keys of its hits, to merge it. Clients cannot set it."""
     only_ids: tuple[bytes, ...] = ()
     """If not empty, only items with these (canonical) ids exist for the search. Clients cannot set
     it."""
     needs_scores: bool = True
-    """Whether scores order hits of the same sort values. Otherwise, without typos, weights may be
-    made up rather than asked for. Clients cannot set it."""
+    """Whether scores order hits of equal sort values. Otherwise, without typos, made-up weights do,
+    which cost no round trip. Clients cannot set it."""
 
     @property
     def is_boosted(self) -> bool:

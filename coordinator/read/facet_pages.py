@@ -46,7 +46,9 @@ class FacetPages:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
         every_bucket = Retrieval(wants_all_buckets=True)
-        requested, _ = self._path.memories.curated(index, parameters.search, timestamp)
+        requested, _ = await self._path.memories.curated(
+            index, parameters.search, timestamp, self._path.scheduler
+        )
         with self._path.cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, timestamp, deadline)
             for search in self._path.relaxed(index, requested):

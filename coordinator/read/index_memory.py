@@ -19,7 +19,9 @@ from msgspec import Struct
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
 from common.limits import Limits
+from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.query import Filter
+from common.rules import Rule
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
@@ -39,6 +41,8 @@ from coordinator.read.text.statistics import StatisticsMemory
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""
+RULES_FAST_CHARS: Final = 2_048
+"""Rules of a request whose texts are longer take more than half a millisecond to compile."""
 
 
 class IndexMemory(Struct, frozen=True):
@@ -121,8 +125,10 @@ class IndexMemories:
         if memory is None or memory.revision != index.revision:
             if memory is not None:
                 memory.forget()
-            rules = compile_rules(
-                index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
+            rules = run_to_completion(
+                compile_rules(
+                    index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
+                )
             )
             memory = IndexMemory(
                 index.configuration,
@@ -147,15 +153,30 @@ class IndexMemories:
         """Return the folded words that items need not have."""
         return self.of(index).dictionary.stop_words
 
-    def curated(
-        self, index: Index, parameters: SearchParameters, timestamp: int
+    async def curated(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        timestamp: int,
+        scheduler: LoopScheduler,
     ) -> tuple[SearchParameters, list[str]]:
-        """Apply the curation rules that match a search; return the new search and their names."""
+        """Apply the curation rules that match a search; return the new search and their names.
+
+        Args:
+            index: to search.
+            parameters: of the search.
+            timestamp: now, in seconds since 1970.
+            scheduler: lets long rules of a request yield the event loop.
+        """
         if parameters.rules is None:
             rules: Sequence[CompiledRule] = self.of(index).rules
         else:
-            rules = compile_rules(
+            steps = compile_rules(
                 parameters.rules, index.configuration, self._analyzer, self._limits
+            )
+            is_long = _num_chars(parameters.rules) > RULES_FAST_CHARS
+            rules = (
+                await scheduler.run(index.number, steps) if is_long else run_to_completion(steps)
             )
         if not rules:
             return parameters, []
@@ -173,6 +194,18 @@ class IndexMemories:
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             self._memories.pop(number).forget()
+
+
+def _num_chars(rules: Sequence[Rule]) -> int:
+    """Return how long the texts of rules are that have to be parsed."""
+    return sum(
+        [
+            len(rule.query or "")
+            + len(rule.filter or "")
+            + sum([len(one.filter) for one in rule.factors])
+            for rule in rules
+        ]
+    )
 
 
 def _configured_fields(configuration: IndexConfiguration) -> frozenset[str]:

@@ -204,7 +204,9 @@ class Search:
             parameters = await self._similar.query_for(
                 index, requested, state.horizon, state.deadline, stop_words
             )
-        return self._path.memories.curated(index, parameters, state.timestamp)
+        return await self._path.memories.curated(
+            index, parameters, state.timestamp, self._path.scheduler
+        )
 
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None

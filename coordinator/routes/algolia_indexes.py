@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from common.configuration_parser import parse_stored
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound
 from coordinator.algolia import settings as index_settings
@@ -39,7 +38,7 @@ async def list_indexes(services: Services, request: Request) -> Response:
     items = [
         {
             "name": row["name"],
-            "createdAt": "",  # moments that nothing notes, as of indexes without objects there
+            "createdAt": "",  # not recorded; Algolia, too, has no time for an index without objects
             "updatedAt": "",
             "entries": row["items"],
             "dataSize": row["bytes"],
@@ -120,7 +119,7 @@ async def set_settings(services: Services, request: Request) -> Response:
     limits = services.settings.limits
 
     def change(before: dict[str, Any]) -> dict[str, Any]:
-        return index_settings.changed(before, body, parse_stored(before), limits)
+        return index_settings.changed(before, body, limits)
 
     index = await reconfigure(services, request, request.arguments[0], change)
     return json_response({"taskID": task_id(services, index), "updatedAt": now()})

@@ -19,8 +19,10 @@ from common.errors import (
 )
 from common.placement import canonical_id
 from common.protocol.write_operations import Outcome
+from coordinator.algolia.errors import wrong
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.objects import ObjectChange, read_change
+from coordinator.algolia.readers import texts
 from coordinator.algolia.responses import object_of
 from coordinator.algolia.search import (
     SearchedIndex,
@@ -34,6 +36,7 @@ from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
+from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.raw import decode_stored
 from coordinator.read.multi_search import ItemSum
 from coordinator.routes.algolia_indexes import drop_index
@@ -100,13 +103,10 @@ def _retrieved(value: Any) -> list[str] | None:
     """Read `attributesToRetrieve` of a request for objects."""
     if value is None:
         return None
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidRequest(
-            "attributesToRetrieve must be a list of fields",
-            code="invalid_parameter",
-            param="attributesToRetrieve",
-        )
+    try:
+        names = texts(value)
+    except Mistake as mistake:
+        raise wrong("attributesToRetrieve", mistake.message) from None
     return None if "*" in names else names
 
 
@@ -439,12 +439,12 @@ async def delete_by(services: Services, request: Request) -> Response:
     index, _ = find_index(services, request, request.arguments[0])
     params = flattened(object_body(services, request))
     known = ("filters", "facetFilters", "numericFilters", "tagFilters")
-    wrong = next((name for name in params if name not in known), None)
-    if wrong is not None or not params:
+    other = next((name for name in params if name not in known), None)
+    if other is not None or not params:
         raise InvalidRequest(
-            f"{wrong or 'the body'} must be some of {', '.join(known)}",
+            f"{other or 'the body'} must be some of {', '.join(known)}",
             code="unsupported_parameter",
-            param=wrong,
+            param=other,
         )
     # Without the index's settings, whose defaults are for searches.
     searched = SearchedIndex(index.name, index.configuration, {})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored
-from coordinator.algolia.rules import RULES
+from coordinator.algolia.rules import RULES, conditions_of
 from coordinator.algolia.search import query_string_parameters
 from coordinator.algolia.stored import ObjectKind
 from coordinator.algolia.synonyms import SYNONYMS
@@ -71,7 +71,7 @@ async def _delete_one(kind: ObjectKind, services: Services, request: Request) ->
         return {id_: entry for id_, entry in found.items() if id_ != object_id}
 
     answer = await _change(services, request, name, kind, without)
-    timestamp = now()  # clients read that of rules under one name, that of synonyms under the other
+    timestamp = now()  # clients expect deletedAt of synonyms, updatedAt of rules
     return json_response({**answer, "deletedAt": timestamp, "updatedAt": timestamp})
 
 
@@ -144,16 +144,16 @@ async def _search(kind: ObjectKind, services: Services, request: Request) -> Res
 
 
 def _options(request: Request) -> dict[str, Any]:
-    """Return the query string, without what clients say of themselves there."""
+    """Return the query string, without what identifies the client."""
     given = query_string_parameters(request.query_string)
     return {name: value for name, value in given.items() if not name.lower().startswith("x-")}
 
 
 def _passes(rule: dict[str, Any], enabled: object, anchoring: object) -> bool:
     """Return whether a rule passes the filters of a search for rules other than its text."""
-    if enabled is not None and enabled != rule.get("enabled", True):
+    if enabled is not None and enabled is (rule.get("enabled") is False):
         return False
-    conditions = rule.get("conditions") or []
+    conditions = conditions_of(rule)
     return anchoring is None or any(one.get("anchoring") == anchoring for one in conditions)
 
 

@@ -35,7 +35,7 @@ from coordinator.parameters.typed import FacetParameters
 from coordinator.read.cursor import START
 from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
 from coordinator.routes.algolia_requests import algolia_route, find_index
-from coordinator.routes.search import narrowed, note_search, note_slow
+from coordinator.routes.search import narrowed, note_search
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -102,11 +102,8 @@ async def _answer(
         raise translated(error) from None
     read.add(result.items)
     total_us = result.timings.total_us
-    services.metrics.observe_search(result, total_us)
-    note_search(services, request, index.name, search.search, result.total, total_us)
-    if services.slow_queries.is_slow(total_us):
-        raw = {"params": search.params}
-        note_slow(services, request, index.name, raw, result, total_us)
+    raw = {"params": search.params}
+    note_search(services, request, index.name, search.search, result, total_us, raw)
     user_data = index_settings.stored(index.document).get("userData")
     answer = partial(search_answer, search, result, total_us, user_data)
     if sum(map(len, result.items)) > HITS_FAST_BYTES:

@@ -103,35 +103,41 @@ def note_search(
     request: Request,
     index: str,
     parameters: SearchParameters,
-    total: int,
+    result: SearchResult,
     took_us: int,
+    raw: Mapping[str, Any] | None = None,
 ) -> None:
-    """Count a search for analytics, unless it asks for a further page."""
+    """Note a search that was answered: in the metrics, for analytics, and in the log if it is slow.
+
+    Analytics count searches for a first page only.
+
+    Args:
+        services: of the coordinator.
+        request: that the search came with.
+        index: name.
+        parameters: of the search.
+        result: of the search.
+        took_us: microseconds.
+        raw: its parameters as sent; None: the whole request's.
+    """
+    services.metrics.observe_search(result, took_us)
     if services.analytics.is_on and parameters.page == 1 and parameters.cursor is None:
         client = counted_client(request)
-        services.analytics.record(client, index, parameters.query, total, took_us)
+        services.analytics.record(client, index, parameters.query, result.total, took_us)
+    if services.slow_queries.is_slow(took_us):
+        if raw is None:
+            raw = raw_parameters(request, services.settings.limits)
+        services.metrics.num_slow += 1
+        services.slow_queries.note(index, raw, request.request_id, took_us, result)
 
 
 def counted_client(request: Request) -> tuple[str | None, str]:
     """Return what distinguishes the searches of clients for analytics; it is not stored.
 
-    A client may send any X-Forwarded-For: its beginning has to do, as thousands are in memory.
+    A client may send any X-Forwarded-For: only its beginning is kept, as thousands are in memory.
     """
     address = request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address
     return request.caller.key_id, address[:ADDRESS_CHARS_MAX]
-
-
-def note_slow(
-    services: Services,
-    request: Request,
-    index: str,
-    raw: Mapping[str, Any],
-    result: SearchResult,
-    took_us: int,
-) -> None:
-    """Count and log a slow search, with its parameters as sent."""
-    services.metrics.num_slow += 1
-    services.slow_queries.note(index, raw, request.request_id, took_us, result)
 
 
 def search_routes(
@@ -181,11 +187,7 @@ async def search(services: Services, request: Request) -> Response:
     else:
         result = await services.search.search(request.index, parameters)
     total_us = request.micros
-    services.metrics.observe_search(result, total_us)
-    note_search(services, request, request.index.name, parameters, result.total, total_us)
-    if services.slow_queries.is_slow(total_us):
-        raw = raw_parameters(request, services.settings.limits)
-        note_slow(services, request, request.index.name, raw, result, total_us)
+    note_search(services, request, request.index.name, parameters, result, total_us)
     return Response(
         await rendered_search(
             services, request.index.number, result, request.request_id, total_us, parameters

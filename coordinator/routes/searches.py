@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, ServiceError
 from coordinator.http.api_keys import Action
@@ -29,7 +31,7 @@ from coordinator.read.federated import (
 )
 from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
 from coordinator.read.results import SearchResult
-from coordinator.routes.search import narrowed, note_search, note_slow, rendered_search
+from coordinator.routes.search import narrowed, note_search, rendered_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -163,14 +165,10 @@ async def _merged(
         for i, result in enumerate(found):
             if isinstance(result, ServiceError):
                 raise _placed(result, i)
-            took_us = result.timings.total_us
-            services.metrics.observe_search(result, took_us)
             index, _ = to_run[i]
-            if services.slow_queries.is_slow(took_us):
-                note_slow(services, request, index.name, named[i].raw, result, took_us)
-            if merge.page == 1:
-                search = members[i].parameters
-                note_search(services, request, index.name, search, result.total, took_us)
+            search = msgspec.structs.replace(members[i].parameters, page=merge.page)
+            took_us = result.timings.total_us
+            note_search(services, request, index.name, search, result, took_us, named[i].raw)
             results.append(result)
         hits = await asyncio.to_thread(merged_hits, members, results, merge.page, merge.per_page)
         items = await _items_of_page(results, hits, deadline)
@@ -251,10 +249,7 @@ async def _one_of_several(
         return result
     read.add(result.items)
     total_us = result.timings.total_us
-    services.metrics.observe_search(result, total_us)
-    note_search(services, request, index.name, parameters, result.total, total_us)
-    if services.slow_queries.is_slow(total_us):
-        note_slow(services, request, index.name, raw, result, total_us)
+    note_search(services, request, index.name, parameters, result, total_us, raw)
     return await rendered_search(
         services, index.number, result, request.request_id, total_us, parameters
     )

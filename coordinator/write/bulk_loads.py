@@ -59,7 +59,7 @@ BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
 ACTION_BYTES_MAX: Final = 1_024
 _BULK_ACTION: Final = re.compile(
     rb'\{\s*"(?:index|create|update|delete)"\s*:'
-    rb'\s*\{(?:\s*"_?\w+"\s*:\s*(?:"[^"]*"|\w+)\s*,?)*\s*\}\s*\}'
+    rb'\s*\{(?:\s*"_?\w+"\s*:\s*(?:"[^"]*"|\w+)\s*(?:,|(?=\})))*\s*\}\s*\}'
 )
 """An action line of Elasticsearch's `_bulk`; the item follows on the next one."""
 

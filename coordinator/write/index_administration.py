@@ -18,6 +18,7 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.limits import Limits
 from common.process.logs import Log
+from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
 from common.values import ValueKind
@@ -210,8 +211,14 @@ class IndexAdministration:
         """Return the complete new configuration, and warnings; raise if it is invalid."""
         after = merged(before, document) if is_patch and isinstance(document, dict) else document
         configuration, warnings = parse_configuration(after, self._limits)
-        rules = compile_rules(
-            configuration.rules, configuration, Analyzer(), self._limits, "invalid_configuration"
+        rules = run_to_completion(
+            compile_rules(
+                configuration.rules,
+                configuration,
+                Analyzer(),
+                self._limits,
+                "invalid_configuration",
+            )
         )
         references = field_references(configuration, after, rules)
         return _CheckedDocument(after, warnings, references)

@@ -219,7 +219,7 @@ def test_objects_settings_and_tasks(shop: Shop) -> None:
     assert answer["many"]["results"][1] is None
     assert sorted(answer["seen"]) == ["o4", "o9"]
     assert answer["shown"]["searchableAttributes"] == ["name", "text"]
-    assert answer["shown"]["attributesForFaceting"] == ["kind", "filterOnly(owner)"]
+    assert answer["shown"]["attributesForFaceting"] == ["searchable(kind)", "filterOnly(owner)"]
     assert answer["shown"]["hitsPerPage"] == 2
     assert answer["cleared"] == 0
     assert {"made", "shop"} <= set(answer["listed"])

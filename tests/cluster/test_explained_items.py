@@ -190,3 +190,4 @@ def test_a_value_that_is_a_keyword_of_filters_does_not_part_them(index: Index) -
         "filter filter id = 1",
     ]
     assert reasons(index, 2, filter="name = OR AND year = 2005") == ["filter filter name = OR"]
+    assert reasons(index, 2, filter="  ", query="nowhere") == ["word nowhere"]

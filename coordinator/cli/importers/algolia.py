@@ -253,10 +253,9 @@ def _keep_defaults(settings: dict[str, Any], imported: ImportedIndex) -> None:
     for name in _DEFAULTS:
         if name not in settings:
             continue
-        parsed, _ = parse_configuration(imported.configuration, DEFAULT_LIMITS)
         try:
             imported.configuration = index_settings.changed(
-                imported.configuration, {name: settings[name]}, parsed, DEFAULT_LIMITS
+                imported.configuration, {name: settings[name]}, DEFAULT_LIMITS
             )
         except ServiceError as error:
             imported.notes.append(error.message)

@@ -23,7 +23,7 @@ from coordinator.algolia.search import (
     read_facet_search,
     read_search,
 )
-from coordinator.algolia.settings import changed
+from coordinator.algolia.settings import changed, shown
 from coordinator.algolia.table import BY_NAME, ROWS
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed import BucketOrder
@@ -85,7 +85,7 @@ def test_every_parameter_of_a_search_has_its_place_and_one_only() -> None:
 def test_every_setting_is_known(name: str) -> None:
     """None of them is called unknown, with a guess at what was meant."""
     with pytest.raises(InvalidRequest) as caught:
-        changed({}, {name: [{"something": "else"}]}, CONFIGURATION, DEFAULT_LIMITS)
+        changed({}, {name: [{"something": "else"}]}, DEFAULT_LIMITS)
     assert caught.value.code in ("unsupported_parameter", "invalid_parameter")
     assert caught.value.param == name
 
@@ -292,6 +292,63 @@ def test_chosen_facet_leaves_out_its_own_filter() -> None:
     assert FilterClause(AnyOf("size", ("L",))) in asked.search.filters
     by_field = {spec.configuration.field: spec.configuration for spec in asked.search.facets}
     assert (by_field["brand"].conjunction, by_field["size"].conjunction) == (False, True)
+
+
+def test_chosen_value_of_a_facet_is_no_branch_of_the_tree_of_that_name() -> None:
+    """A query answered by another search has the hits that it has alone."""
+    trees = {"category": {"path": "category", "separator": " > "}}
+    document = {"aggregations": {"category": {}}, "hierarchies": trees}
+    shop = SearchedIndex("shop", parse_configuration(document)[0], {})
+    params = {"facets": ["category"], "facetFilters": [["category:Home"]]}
+    wanted = AnyOf("category", ("Home",))
+
+    for choices, facet in ((frozenset(("category",)), "category"), (frozenset(), None)):
+        search = read_search(shop, params, DEFAULT_LIMITS, choices=choices).search
+        assert search.filters == (FilterClause(wanted, facet),)
+
+
+@pytest.mark.parametrize("name", ["offset", "length"])
+def test_browsing_takes_no_offset(name: str) -> None:
+    """A cursor goes on after the last hit: hits would be left out of one page, or of each."""
+    with pytest.raises(InvalidRequest) as caught:
+        read_search(SHOP, {"cursor": "*", name: 2}, DEFAULT_LIMITS, allows_cursor=True)
+    assert caught.value.param == "cursor"
+
+
+def test_settings_are_valid_with_those_that_they_come_with() -> None:
+    settings = {
+        "indexLanguages": ["en"],
+        "ignorePlurals": True,
+        "queryLanguages": ["en"],
+        "attributesForFaceting": ["brand"],
+        "facets": ["brand"],
+    }
+    document = changed({}, settings, DEFAULT_LIMITS)
+
+    assert document["language"] == "en"
+    assert document["algolia"]["ignorePlurals"] is True
+    with pytest.raises(InvalidRequest, match="which lacks language"):
+        changed(document, {"indexLanguages": None, "ignorePlurals": True}, DEFAULT_LIMITS)
+
+
+def test_attributes_are_shown_as_they_were_sent() -> None:
+    settings = {
+        "attributesForFaceting": ["searchable(size)", "filterOnly(secret)", "brand"],
+        "searchableAttributes": ["name, unordered(brand)", "unordered(text)"],
+    }
+    document = changed({}, settings, DEFAULT_LIMITS)
+    configuration, _ = parse_configuration(document)
+
+    seen = shown(document, configuration)
+    assert {name: seen[name] for name in settings} == settings
+    assert changed(document, seen, DEFAULT_LIMITS) == document
+
+    document["aggregations"] = {"brand": {}}
+    document["searchable_fields"] = ["text"]
+    seen = shown(document, parse_configuration(document)[0])
+    assert seen["attributesForFaceting"] == ["brand", "filterOnly(secret)"]
+    assert seen["searchableAttributes"] == ["text"]
+    assert changed(document, dict.fromkeys(settings), DEFAULT_LIMITS) == {"aggregations": {}}
 
 
 def test_order_in_the_name_of_an_index() -> None:

@@ -53,7 +53,7 @@ def _wrong(schema: dict[str, Any]) -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "value"), list(_wrong(settings_schema())))
 def test_settings(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequest):
-        changed({}, {name: value}, CONFIGURATION, LIMITS)
+        changed({}, {name: value}, LIMITS)
 
 
 @pytest.mark.parametrize(("name", "value"), list(_wrong(parameters_schema())))

@@ -101,6 +101,20 @@ def test_what_the_native_interface_changed_is_shown_as_it_is_now() -> None:
     assert list(after["algolia"]["objects"]["rules"]) == ["new"]
 
 
+@pytest.mark.parametrize("kind", [RULES, SYNONYMS])
+def test_an_object_that_the_native_interface_posted_has_its_id(kind: ObjectKind) -> None:
+    posted = HIDING if kind is RULES else {"type": "synonym", "synonyms": ["tv", "television"]}
+    without = {name: value for name, value in posted.items() if name != "objectID"}
+    document = {
+        kind.name: kind.native_of({**without, "objectID": "a"}, "object"),
+        "algolia": {"objects": {kind.name: {"a": without}}},
+    }
+
+    assert shown_in(document, kind) == [{**without, "objectID": "a"}]
+    after = stored_in(document, kind, {**posted, "objectID": "b"})
+    assert list(after["algolia"]["objects"][kind.name]) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("change", "param"),
     [

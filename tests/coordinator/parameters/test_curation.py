@@ -10,6 +10,7 @@ from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
+from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin
 from common.query import AnyOf, Ids, Not
 from common.rules import parse_rules, written
@@ -38,7 +39,9 @@ def mistakes_of(rules: list[Any]) -> list[tuple[str, str]]:
 def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) -> list[str]:
     """Return the names of the rules that hold for a search: the only one, or none."""
     rules = parse_rules([{"name": "it", "when": when, "hide": [1]}], None, fail)
-    compiled = compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+    compiled = run_to_completion(
+        compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+    )
     parameters = SearchParameters(query=query, filters=tuple(map(FilterClause, filters)))
     return curated(parameters, compiled, wanted_words(query, ANALYZER), timestamp)[1]
 
@@ -91,7 +94,9 @@ def test_rules_add_up() -> None:
     ]
     rules = parse_rules(listed, DEFAULT_LIMITS, fail)
     assert parse_rules(written(rules), DEFAULT_LIMITS, fail) == rules
-    compiled = compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+    compiled = run_to_completion(
+        compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+    )
     search, held = curated(SearchParameters(query="tv"), compiled, ("tv",), NOON)
     assert held == ["rule 1", "second", "rule 4"]
     assert search.pins == (Pin("42", 1, "rule 1"), Pin("7", 5, "rule 1"))
@@ -137,9 +142,9 @@ def test_mistakes_say_what_would_be_valid(rule: Any, path: str, message: str) ->
 def test_a_query_without_a_word_is_refused_and_a_stored_one_holds_for_nothing(query: Any) -> None:
     rules = parse_rules([{"hide": [1]}, {"hide": [2], "when": {"query": query}}], None, fail)
     with pytest.raises(InvalidRequest, match=r"rules\[1\]\.when\.query has no word") as caught:
-        compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+        run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS))
     assert caught.value.param == "rules[1].when.query"
-    stored = compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED)
+    stored = run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED))
     for typed in ("", "tv", "!!!"):
         words = wanted_words(typed, ANALYZER)
         assert curated(SearchParameters(query=typed), stored, words, NOON)[1] == ["rule 1"]
@@ -153,5 +158,5 @@ def test_a_period_without_a_moment_that_was_accepted_before_is_kept() -> None:
 def test_a_wrong_filter_names_its_rule() -> None:
     rules = parse_rules([{"hide": [1]}, {"filter": "price >"}], None, fail)
     with pytest.raises(InvalidRequest, match=r"rules\[1\] has a filter that is wrong") as caught:
-        compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
+        run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS))
     assert caught.value.param == "rules[1]"

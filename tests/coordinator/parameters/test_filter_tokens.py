@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from common.errors import InvalidRequest
+from common.query import AnyOf
+from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.filter_tokens import FilterTokens
 
 
@@ -35,6 +39,32 @@ def test_tokens_know_where_they_begin() -> None:
 def test_bare_numbers_are_numbers(text: str, value: int | float | str) -> None:
     found = FilterTokens(text).take_value().value
     assert (type(found), found) == (type(value), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\tb", "line\nfeed", "\b\f\r", 'C:\\temp "x"', "é\u2028", "\U0001f600", "", "/", "\x01"],
+)
+def test_a_text_encoded_as_json_is_a_quoted_text(value: str) -> None:
+    """Programs quote values by their JSON encoder."""
+    for encoded in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        assert FilterTokens(encoded).take_value().text == value
+
+
+def test_other_escapes_stand_for_their_character() -> None:
+    assert FilterTokens(r"'it\'s \d \u12'").take_value().text == "it's d u12"
+
+
+@pytest.mark.parametrize("text", [r'"\ud83d"', r'"\ude00"', r'"\ude00\ud83d"', r'"\ud83d\u0041"'])
+def test_a_lone_surrogate_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"pair, at position 2;"):
+        FilterTokens(f"a {text}")
+
+
+@pytest.mark.parametrize("name", ["ıs", "ın", "iſ"])
+def test_a_name_that_looks_like_a_keyword_in_capitals_is_a_name(name: str) -> None:
+    """The dotless i of Turkish is an I in upper case."""
+    assert parse_filter(f"{name} = 5") == AnyOf(name, ("5",))
 
 
 def test_the_end_stays() -> None:

@@ -187,6 +187,15 @@ SHOP = parse_configuration(
 )[0]
 
 
+@pytest.mark.parametrize("text", ["3,7", "[3, 7]", " 3 , 7"])
+def test_a_query_string_may_list_or_repeat_lengths(text: str) -> None:
+    listed = parse_search(query_parameters(urlencode({"typo_lengths": text})), SHOP, DEFAULT_LIMITS)
+    repeated = query_parameters("typo_lengths=3&typo_lengths=7")
+
+    assert listed == parse_search(repeated, SHOP, DEFAULT_LIMITS)
+    assert listed.typo_lengths == (3, 7)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

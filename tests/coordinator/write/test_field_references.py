@@ -9,6 +9,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS
+from common.process.loop_scheduler import run_to_completion
 from common.values import ValueKind
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.field_references import FieldReference, field_references, unknown_fields
@@ -72,7 +73,8 @@ def named(document: Any, field: str) -> Any:
 
 def references(document: dict[str, Any]) -> list[FieldReference]:
     configuration, _ = parse_configuration(document, DEFAULT_LIMITS)
-    rules = compile_rules(configuration.rules, configuration, Analyzer(), DEFAULT_LIMITS)
+    steps = compile_rules(configuration.rules, configuration, Analyzer(), DEFAULT_LIMITS)
+    rules = run_to_completion(steps)
     return field_references(configuration, document, rules)
 
 
