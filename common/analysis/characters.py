@@ -68,7 +68,7 @@ def _make_ascii() -> NDArray[np.uint8]:
 
 NOT_ASCII: Final = 255
 ASCII_FOLDING: Final = _make_ascii()
-"""uint8 by byte, the tokenizer's short cut."""
+"""uint8 by byte: the tokenizer's shortcut."""
 
 (PAGES, PAGE_CELLS, EXPANSIONS), UNICODE_VERSION = decode(TABLES_FILE.read_bytes())
 """uint16 page by point >> 8, uint32 cells by page, uint32 expansions; see the module's drawing."""

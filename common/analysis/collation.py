@@ -8,7 +8,7 @@ that they come in that order?
     "de-phonebook" ä is ae;  "es-traditional": ch and ll are letters
     numeric        "part 10", "part 2" → "part 2", "part 10"
 
-The orders are those of the Unicode Consortium (CLDR, by way of ICU), read from `collation.bin`
+The orders are those of the Unicode Consortium (CLDR, as ICU has them), read from `collation.bin`
 (`collation_tables`): no library is needed, and all hosts, shards and versions of Python sort alike.
 Ideographs are in the order of their code points; Chinese, Japanese and Korean have no order of
 their own here.

@@ -1,7 +1,7 @@
 r"""The leaves of JSON reading, as kernels: strings, escapes, numbers.
 
-Who calls them: `common.json.scan`, which trusts nothing, and `shard.segment.items`, which reads
-only what was scanned before. A position is an index into a byte array.
+`common.json.scan` calls them, which trusts nothing, and `shard.segment.items`, which reads only
+what was scanned before. A position is an index into a byte array.
 
 The checking leaves (`scan_…`) return the position after what they read, or `FAULT` after writing
 why and where to `found`. Running into the end of the bytes is the fault `INCOMPLETE`: with more

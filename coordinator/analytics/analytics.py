@@ -14,8 +14,8 @@ upper one:
 Days are those of the wall clock, which may be set forward and back: a search counts for the day on
 which it came, and a clock that runs ahead does not make days too old.
 
-Nothing about people is stored: no addresses, no keys. Cost: 2 µs a search; it waits for a few
-tenths, and every `PENDING_MAX`-th one counts those before it.
+Nothing about people is stored: no addresses, no keys. Cost: 2 µs a search: most searches only join
+the pending ones, and every `PENDING_MAX`-th counts them all.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ LISTS_MAX: Final = 64
 _DAY_SECONDS: Final = 86_400
 _FILES: Final = f"{'[0-9]' * 4}-{'[0-9]' * 2}-{'[0-9]' * 2}.json"
 """Pattern of the files' names; there may be others, such as an operator's copy."""
-
 
 _log = Log("analytics")
 
@@ -178,10 +177,8 @@ class Analytics:
         text = " ".join(query[:QUERY_CHARS_MAX].casefold().split())
         if not self._has_counted(index, text):
             self._finish_typing(client)
-        if not self._has_counted(
-            index, text
-        ):  # another client's: a browser's page may have sent it
-            self._flush()
+        if not self._has_counted(index, text):
+            self._flush()  # another client's search: clicks may be sent from elsewhere
         if not self._has_counted(index, text):
             return False
         values = self._today.queries.get((index, text))
@@ -402,7 +399,7 @@ class ReaderAnalytics(Analytics):
     """Keeps the searches of a reader until the owner among the coordinators counts them."""
 
     def record(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
-        """Keep a search."""
+        """Keep a search for the owner."""
         query = query[:QUERY_CHARS_MAX]
         self._pending.append(PendingSearch(time.time(), client, index, query, num_hits, took_us))
 

@@ -28,7 +28,7 @@ class FrequentKeys(Generic[K]):
         num_values: numbers per key; the first one decides what is frequent.
 
     Attributes:
-        floor: the greatest number that a forgotten key can have.
+        floor: the greatest number that an evicted key can have.
     """
 
     def __init__(self, num_max: int, num_values: int) -> None:
@@ -45,7 +45,7 @@ class FrequentKeys(Generic[K]):
         values = self._values.get(key)
         if values is None:
             if len(self._values) >= 2 * self._num_max:
-                self._forget()
+                self._evict()
             values = self._values[key] = [0] * self._num_values + [self.floor]
         return values
 
@@ -65,11 +65,11 @@ class FrequentKeys(Generic[K]):
         """Discard some keys."""
         self._values = {key: one for key, one in self._values.items() if not is_discarded(key)}
 
-    def _forget(self) -> None:
-        """Keep the most frequent keys."""
+    def _evict(self) -> None:
+        """Evict all but the most frequent keys."""
         ordered = sorted(self._values.items(), key=lambda one: one[1][0] + one[1][-1], reverse=True)
-        _, first_gone = ordered[self._num_max]
-        self.floor = max(self.floor, first_gone[0] + first_gone[-1])
+        _, evicted = ordered[self._num_max]  # the most frequent of these
+        self.floor = max(self.floor, evicted[0] + evicted[-1])
         self._values = dict(ordered[: self._num_max])
 
 

@@ -7,7 +7,7 @@
     tree    paths of categories: "Phones > Cases > Leather"
     title   the name of an item: searched with a higher weight
     text    other texts: searched
-    key     no choice: different in every item (ids, codes), or one value that divides nothing
+    key     no choice: different in every item (ids, codes), or the same in all
     code    divides the items just as another field does, which is kept: "AT" beside "Austria"
     place   degrees of latitude and longitude: shown on a map, not counted by intervals; an object
             of both is a geo field
@@ -27,6 +27,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log10
 from typing import Any, Final
+
+from common.configuration import GEO_FIELD
 
 FACETS_MAX: Final = 12
 """Facets proposed, best first; more would overwhelm the user."""
@@ -77,7 +79,6 @@ _IMAGE_NAME: Final = re.compile(
 )
 _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
 _DEGREES: Final = re.compile(r"(?i)(^|[_.\- ])(lat|latitude|lng|lon|long|longitude)$")
-_GEO_FIELD: Final = "_geo"
 _BOUNDS: Final = {"lat": 90, "lng": 180}
 _DEPTH_MAX: Final = 4
 """Depth of nested objects examined."""
@@ -216,7 +217,6 @@ def propose(
                 **one.ends(),
             }
             for path, one in sorted(fields.items())
-            if one.num_values
         ],
         "configuration": proposed,
         "ranges": ranges,
@@ -351,7 +351,7 @@ def _configuration(
     texts = [
         path
         for path, role in roles.items()
-        if role in ("text", "facet", "tree", "code") and _has_text(fields[path])
+        if role in ("text", "facet", "tree", "code") and fields[path].kind == "text"
     ]
     titles = [path for path, role in roles.items() if role == "title"]
     is_named = {"searchable_fields", "searchableFields"} & document.keys()
@@ -388,7 +388,7 @@ def _point(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None
         for path, role in roles.items()
         if path.endswith(".lat") and role == "place"
     ]
-    if _GEO_FIELD in found:
+    if GEO_FIELD in found:
         return None
     return next((path for path in found if _holds_points(fields, path)), None)
 
@@ -405,10 +405,6 @@ def _holds_points(fields: Mapping[str, _Field], path: str) -> bool:
         and -bound <= one.least <= one.greatest <= bound
         for one, bound in zip((lat, lng), _BOUNDS.values(), strict=True)
     )
-
-
-def _has_text(one: _Field) -> bool:
-    return one.kind == "text"
 
 
 def _worth(one: _Field, role: str) -> float:

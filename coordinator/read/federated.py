@@ -61,7 +61,7 @@ def mergeable(
     Raises:
         InvalidRequest: `invalid_merge`; it uses a feature that works on one index only.
     """
-    specs = (*parameters.facets, *parameters.field_facets)
+    specs = parameters.all_facets
     for is_used, name, reason in (
         (parameters.cursor is not None, "cursor", "a cursor is of one search"),
         (bool(parameters.trees), "trees", "trees are of one index"),
@@ -95,7 +95,7 @@ def zeros_hidden(searches: Iterable[SearchParameters]) -> dict[str, bool]:
     """Return whether values without hits are left out, by facet: the first search with it says."""
     hides: dict[str, bool] = {}
     for parameters in searches:
-        for spec in (*parameters.facets, *parameters.field_facets):
+        for spec in parameters.all_facets:
             hides.setdefault(spec.configuration.field, spec.configuration.hide_zero)
     return hides
 
@@ -250,7 +250,7 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
     specs: dict[str, FacetSpec] = {}
     parts: dict[str, list[FacetResult]] = {}
     for member, result in zip(members, results, strict=True):
-        for spec in (*member.parameters.facets, *member.parameters.field_facets):
+        for spec in member.parameters.all_facets:
             specs.setdefault(spec.configuration.field, spec)
         for facet in result.facets:
             parts.setdefault(facet.field, []).append(facet)

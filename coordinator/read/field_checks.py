@@ -170,8 +170,10 @@ async def check_exclusions(
         InvalidRequest: there is one.
         Unavailable: a shard is down or late.
     """
-    for one, message in await _unknown(memory, parameters.excluded_fields, parameters, state):
-        raise InvalidRequest(message, code="unknown_facet", param=one.param)
+    unknown = await _unknown(memory, parameters.excluded_fields, parameters, state)
+    if unknown:
+        named, message = unknown[0]
+        raise InvalidRequest(message, code="unknown_facet", param=named.param)
 
 
 async def _unknown(

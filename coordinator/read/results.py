@@ -1,4 +1,4 @@
-"""Results of the read path, which `responses` turns into JSON: frozen values without behaviour.
+"""Results of the read path, frozen; `coordinator.http.result_bodies` turns them into JSON.
 
 msgspec structs, because a search creates some fifty of them: a frozen dataclass takes ten times as
 long to create, and msgspec encodes structs as JSON without running any Python.

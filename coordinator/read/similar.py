@@ -37,7 +37,7 @@ WORDS_MAX: Final = 25
 CANDIDATES_MAX: Final = 256
 """Distinct words of an item whose frequencies are requested; those it has most often."""
 TEXT_CHARS_MAX: Final = 20_000
-"""Characters of an item that are analysed: the first ones of its searched fields."""
+"""Characters of an item that are split into words: the first ones of its searched fields."""
 MATCH: Final = "30%"
 """How many of the words a similar item has."""
 
@@ -99,7 +99,7 @@ class SimilarItems:
                 param="similar_to",
             )
         document = await asyncio.to_thread(orjson.loads, found.items[0])
-        weights = weighed_words(document, requested.search_fields, self._analyzer, stop_words)
+        weights = weighted_words(document, requested.search_fields, self._analyzer, stop_words)
         filters = tuple([clause.filter for clause in key_filters])
         scope = Scope(index, horizon, filters, deadline)
         counts = await self._near.count(scope, [(word,) for word in weights])
@@ -120,7 +120,7 @@ class SimilarItems:
         )
 
 
-def weighed_words(
+def weighted_words(
     document: Any,
     fields: Sequence[SearchableField] | None,
     analyzer: Analyzer,

@@ -1,6 +1,7 @@
 """Suggestions of facet values: those with words that begin with the typed ones.
 
-None that would exclude its words as a query, such as -5: its text is also the value to filter by.
+A value whose text would exclude words if it were a query, such as -5, is left out: the text cannot
+be changed, since it is also the value to filter by.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ forgiven.
 
 Cost: no shard is asked for a cached list (`SuggestionMemory`), nor, usually, for one that follows
 from what is known of a shorter prefix (`known_prefixes`). Others take two round trips, or one where
-the counts are cached (`StatisticsMemory`). Facets are looked up in the coordinator's own numbering,
-unless no value matched fewer letters; whole texts come from a search for the best items, and words
-of the vocabulary (`near_terms`) along with it. Only as many items as
-suggestions are read, and more only if these have too few different texts. Only what is shown is
-counted: a whole text or a frequent search that has no items is rare, and makes room for the next.
+the counts are cached (`StatisticsMemory`). Facet values are looked up in the coordinator's own
+numbering, unless no value matched fewer letters; whole texts come from a search for the best items,
+and words of the vocabulary (`near_terms`) along with it. As many items are read as there are
+suggestions, and more only if these have too few different texts. Only what is shown is counted: a
+whole text or a frequent search without items is rare, and makes room for the next.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def cube_request(
         facets: its facets, with the buckets that are listed.
         limits: on the number of counts.
     """
-    specs = {one.configuration.field: one for one in (*parameters.facets, *parameters.field_facets)}
+    specs = {one.configuration.field: one for one in parameters.all_facets}
     cube = CubeRequest(
         spec.field,
         edges,

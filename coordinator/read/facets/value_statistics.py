@@ -17,7 +17,7 @@ from common.protocol.messages import (
     SearchResponse,
     ValueStatisticsRequest,
 )
-from coordinator.parameters.parse import FacetSpec, SearchParameters
+from coordinator.parameters.typed import SearchParameters
 from coordinator.read.facets.buckets import NumberSummary, SummedBucket
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import finite
@@ -36,7 +36,7 @@ def statistics_requests(
         parameters: of the search.
         results: its facets, with the buckets that are shown.
     """
-    specs = {one.configuration.field: one for one in _specs(parameters)}
+    specs = {one.configuration.field: one for one in parameters.all_facets}
     requests = {}
     for result in results:
         spec = specs[result.field]
@@ -47,10 +47,6 @@ def statistics_requests(
                 spec.summary.fields,
             )
     return requests
-
-
-def _specs(parameters: SearchParameters) -> tuple[FacetSpec, ...]:
-    return (*parameters.facets, *parameters.field_facets)
 
 
 def with_statistics(

@@ -1,10 +1,10 @@
 """Suggestions for a longer prefix, derived from those for a shorter one (pure).
 
-    tom ha       all completions      ──▶  tom han     those of them that begin so
-                                           tom hanc    none does
-    tom han      all items, a few     ──▶  tom hank    those with a word that begins so
-    tom h        the best fifteen     ──▶  tom ha      those with a word that begins so: the best
-                                                       ones, if as many as are shown
+    tom ha       all completions      ──▶  tom han     those with the longer prefix
+                                           tom hanc    none
+    tom han      all items, a few     ──▶  tom hank    those that have a word with the prefix
+    tom h        the best fifteen     ──▶  tom ha      those that have a word with the prefix: the
+                                                       best ones, if as many as are shown
     tom hank     hanks, nothing else  ──▶  tom hanks   the same completions, so the same items
 
 Search-as-you-type sends a query per keystroke, and with one more letter the shards often need not

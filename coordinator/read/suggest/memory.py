@@ -2,7 +2,7 @@
 
     "har", 10, no filters, no frequent searches  ──▶  harbour 31, Harvey 9, …
 
-    "hax"  ──▶  no facet value has a word that begins so; nor with "haxe", nor "haxe b"
+    "hax"  ──▶  no facet value has a word with this prefix; nor has any for "haxe", or "haxe b"
 
     "tom" before "ha"  ──▶  completions and best items, for longer words (`known_prefixes`)
 
@@ -29,7 +29,7 @@ _SUGGESTION_BYTES: Final = 200
 """Estimated size of a suggestion without its text."""
 _WORDS_BYTES: Final = 500
 """Estimated size of words without values, without filters."""
-_BEGINNING_BYTES: Final = 2_000
+_PREFIX_BYTES: Final = 2_000
 """Estimated size of what is known of a prefix, without filters, completions and items."""
 _COMPLETION_BYTES: Final = 200
 """Estimated size of a completion, and of the object that holds an item."""
@@ -136,7 +136,7 @@ class SuggestionMemory:
     def remember_no_values(
         self, horizon: int, filters: tuple[FilterClause, ...], words: Sequence[str]
     ) -> None:
-        """Cache that there are none."""
+        """Cache that no facet value has words that begin with these."""
         if not self._is_newest(horizon) or self.has_no_values(horizon, filters, words):
             return
         self._without_values.add((filters, tuple(words)))
@@ -170,7 +170,7 @@ class SuggestionMemory:
             self._prefixes.setdefault(context, {})[last] = known
             self._budget.take(
                 self,
-                _BEGINNING_BYTES
+                _PREFIX_BYTES
                 + _bytes_of_filters(context.filters)
                 + _COMPLETION_BYTES * (len(completions) + len(items))
                 + num_bytes,

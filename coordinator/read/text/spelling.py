@@ -107,9 +107,9 @@ class Spelling:
         stop_words: frozenset[str],
         num_hits: int | None,
     ) -> Respelling | None:
-        """Correct the words that are in no item; if there are none, the one that gains most.
+        """Correct the words that are in no item; if each is in some, the one that gains most hits.
 
-        With `num_hits` None only the former.
+        The latter only with `num_hits`.
         """
         spelt = list(words)
         unknown = [i for i, count in enumerate(counts) if not count]
@@ -177,7 +177,7 @@ class Spelling:
     async def _far_candidates(
         self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool
     ) -> list[NearTerm]:
-        """Return words that one may stand for that is near none."""
+        """Return words that a word may be meant to be which is near no word of the index."""
         pattern = with_any_letter(word)
         if pattern is not None:
             found = await self._near_letters(scope, pattern, others, is_prefix=is_prefix)

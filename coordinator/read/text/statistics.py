@@ -39,7 +39,7 @@ QueryKey: TypeAlias = tuple[
 
 @dataclass(slots=True)
 class ScoredQuery:
-    """A query with weights; None restricts nothing."""
+    """A query with weights; without a `query`, nothing is restricted."""
 
     query: TextQuery | None
     ignored_words: list[str]
@@ -243,7 +243,7 @@ class StatisticsMemory:
     def request(
         self, index: Index, keys: StatisticsKeys, statistics: Statistics
     ) -> StatisticsRequest:
-        """Return the requests to the shards."""
+        """Return the request that every shard gets."""
         return StatisticsRequest(
             index.number,
             statistics.horizon,
