@@ -188,19 +188,20 @@ def expression_of(condition: Filter) -> str:
         case Not(child):
             return f"NOT {expression_of(child)}"
         case AnyOf(field, values):
-            return f"{_quoted(field)} IN [{', '.join(map(_quoted, values))}]"
+            return f"{quoted(field)} IN [{', '.join(map(quoted, values))}]"
         case Range(field, lower, is_lower_open, upper, is_upper_open):
             bounds = []
             if lower is not None:
-                bounds.append(f"{_quoted(field)} {'>' if is_lower_open else '>='} {lower}")
+                bounds.append(f"{quoted(field)} {'>' if is_lower_open else '>='} {lower}")
             if upper is not None:
-                bounds.append(f"{_quoted(field)} {'<' if is_upper_open else '<='} {upper}")
+                bounds.append(f"{quoted(field)} {'<' if is_upper_open else '<='} {upper}")
             return f"({' AND '.join(bounds)})"
         case _:
             raise AssertionError(f"{condition} is not one of Algolia's filters")
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text in quotes, for either filter language."""
     return '"' + re.sub(r'[\\"]', r"\\\g<0>", text) + '"'
 
 

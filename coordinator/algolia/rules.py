@@ -34,6 +34,7 @@ from coordinator.algolia.filters import (
     groups_of,
     numeric_filters,
     parse_filters,
+    quoted,
     tag_filters,
 )
 from coordinator.algolia.stored import ObjectKind, refused, wrong
@@ -321,7 +322,7 @@ def _shown(rule: Mapping[str, Any], _: int) -> dict[str, Any]:
         condition |= {"pattern": words, "anchoring": how}
     if when.get("filters"):
         condition["filters"] = " AND ".join(
-            f"{_quoted(name)}:{_quoted(str(value))}"
+            f"{quoted(name)}:{quoted(str(value))}"
             for name, values in when["filters"].items()
             for value in (values if isinstance(values, list) else [values])
         )
@@ -360,10 +361,6 @@ def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
-
-
-def _quoted(text: str) -> str:
-    return '"' + re.sub(r'[\\"]', r"\\\g<0>", text) + '"'
 
 
 RULES: Final = ObjectKind("rules", _listed, _native_of, _shown)

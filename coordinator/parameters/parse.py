@@ -37,7 +37,6 @@ from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
     FacetParameters,
-    FacetSpec,
     MergedPage,
     NamedSearch,
     SearchParameters,
@@ -47,18 +46,6 @@ from coordinator.parameters.typed import (
 
 WEIGHT_MAX: Final = 1_000
 """Greatest weight of a search that is merged with others."""
-
-__all__ = [
-    "FacetParameters",
-    "FacetSpec",
-    "NamedSearch",
-    "SearchParameters",
-    "parse_explain",
-    "parse_facet",
-    "parse_search",
-    "parse_searches",
-    "parse_suggest",
-]
 
 
 def parse_search(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.errors import ConfigurationSwitched, Unavailable
-from coordinator.parameters.parse import SearchParameters, parse_search
+from coordinator.parameters.parse import parse_search
 from coordinator.parameters.table import RESTRICTING_PARAMETERS
+from coordinator.parameters.typed import SearchParameters
 from coordinator.read.cursor import START, Cursor
 from coordinator.read.rendering import rendered_items
 from coordinator.routes.search import narrowed

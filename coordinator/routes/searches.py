@@ -17,9 +17,9 @@ from coordinator.http.result_bodies import merged_body, separated
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
-from coordinator.parameters.parse import SearchParameters, parse_search, parse_searches
+from coordinator.parameters.parse import parse_search, parse_searches
 from coordinator.parameters.raw import decode_search
-from coordinator.parameters.typed import MergedPage, NamedSearch
+from coordinator.parameters.typed import MergedPage, NamedSearch, SearchParameters
 from coordinator.read.federated import (
     Member,
     check_orders,

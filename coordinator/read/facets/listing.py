@@ -23,8 +23,7 @@ from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.parse import FacetParameters, SearchParameters
-from coordinator.parameters.typed import KeyTypos
+from coordinator.parameters.typed import FacetParameters, KeyTypos, SearchParameters
 from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.facets.field_facets import field_results
 from coordinator.read.facets.group_counts import count_groups

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.parse import FacetSpec, SearchParameters
+from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.facets.summaries import is_summed_up

@@ -19,16 +19,10 @@ from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortK
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
 from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
 from coordinator.parameters.other_engines import FOREIGN
-from coordinator.parameters.parse import (
-    FacetParameters,
-    SearchParameters,
-    parse_facet,
-    parse_search,
-    parse_searches,
-    parse_suggest,
-)
+from coordinator.parameters.parse import parse_facet, parse_search, parse_searches, parse_suggest
 from coordinator.parameters.raw import QueryText, decode_object, query_parameters
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
+from coordinator.parameters.typed import FacetParameters, SearchParameters
 
 T = TypeVar("T")
 
