@@ -22,7 +22,7 @@ from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
-from common.query import AllOf, And, AnyOf, Filter, Ids, Not
+from common.query import AllOf, And, AnyOf, Filter, Ids, Not, Or, Under
 from common.rules import Rule
 from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
@@ -170,6 +170,8 @@ def curated(
     chosen: dict[str, set[str]] = {}
     for clause in parameters.filters:
         _add_chosen(clause.filter, chosen)
+        if clause.facet is not None:
+            chosen.setdefault(clause.facet, set()).update(_nodes_of(clause.filter))
     holding = [one for one in rules if _holds(one, words, chosen, timestamp)]
     if not holding:
         return parameters, []
@@ -209,6 +211,17 @@ def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
             chosen.setdefault(field, set()).update(values)
         case _:
             pass
+
+
+def _nodes_of(condition: Filter) -> tuple[str, ...]:
+    """Return the nodes that a clause of a tree requires, as `Conditions` makes it; else none."""
+    match condition:
+        case Under(_, nodes):
+            return nodes
+        case Or(levels):
+            return tuple([node for one in levels if isinstance(one, AnyOf) for node in one.values])
+        case _:
+            return ()
 
 
 def _holds(

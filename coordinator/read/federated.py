@@ -320,13 +320,16 @@ def _nearest(number: Fraction) -> float:
 
 def _merged_ranges(results: Sequence[SearchResult]) -> list[RangeResult]:
     """Add up the counts of ranges of the same field."""
-    merged: dict[str, dict[str, tuple[dict[str, Any], int]]] = {}
+    merged: dict[str, dict[tuple[str, int], tuple[dict[str, Any], int]]] = {}
     for result in results:
         for part in result.ranges:
             found = merged.setdefault(part.field, {})
+            seen: Counter[str] = Counter()
             for bucket, count in part.buckets:
                 name = str(bucket["key"])
-                found[name] = (bucket, found.get(name, (bucket, 0))[1] + count)
+                place = name, seen[name]  # a range may be given twice
+                seen[name] += 1
+                found[place] = (bucket, found.get(place, (bucket, 0))[1] + count)
     return [RangeResult(field, _ordered(found.values())) for field, found in merged.items()]
 
 

@@ -17,7 +17,7 @@ was parsed, from the statistics of the index: a round trip only for a field not 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
@@ -129,7 +129,8 @@ async def search_warnings(
         return parameters.warnings
     named = (*parameters.excluded_fields, *parameters.shown_fields)
     if parameters.rules:
-        named = (*named, *_conditions_of(parameters.rules))
+        trees = state.index.configuration.hierarchies
+        named = (*named, *_conditions_of(parameters.rules, trees))
     searched: list[NamedField] = []
     if parameters.names_search_fields:
         fields = parameters.search_fields or ()
@@ -154,11 +155,12 @@ async def search_warnings(
     return (*parameters.warnings, *messages)
 
 
-def _conditions_of(rules: Sequence[Rule]) -> Iterator[NamedField]:
-    """Yield the fields by which a search must filter for a rule to apply."""
+def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[NamedField]:
+    """Yield the fields by which a search must filter for a rule to apply; trees are not fields."""
     for i, rule in enumerate(rules):
         for name, _ in rule.filters:
-            yield NamedField(f"rules[{i}].when.filters.{name[:100]}", name)
+            if name not in trees:
+                yield NamedField(f"rules[{i}].when.filters.{name[:100]}", name)
 
 
 async def check_exclusions(

@@ -7,7 +7,7 @@ empty, nothing can be said.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
@@ -61,7 +61,11 @@ def field_references(
             FieldReference(f"boost.{boost.field}", boost.field, boost.value_kinds)
             for boost in configuration.boosts
         ),
-        *(one for i, rule in enumerate(rules) for one in _of_rule(rule, f"rules[{i}]")),
+        *(
+            one
+            for i, rule in enumerate(rules)
+            for one in _of_rule(rule, f"rules[{i}]", configuration.hierarchies)
+        ),
         *_of_algolia(document),
     )
     return [one for one in found if one.field not in BUILT_IN_FIELDS]
@@ -108,9 +112,10 @@ def _pages_and_suggestions(configuration: IndexConfiguration) -> Iterator[FieldR
         yield FieldReference("suggestions.popularity", suggestions.popularity, NUMBER_KINDS)
 
 
-def _of_rule(compiled: CompiledRule, path: str) -> Iterator[FieldReference]:
+def _of_rule(compiled: CompiledRule, path: str, trees: Container[str]) -> Iterator[FieldReference]:
     for name, _ in compiled.rule.filters:
-        yield FieldReference(f"{path}.when.filters.{name}", name)
+        if name not in trees:
+            yield FieldReference(f"{path}.when.filters.{name}", name)
     if compiled.filter is not None:
         for name in scalar_fields_of(compiled.filter):
             yield FieldReference(f"{path}.filter", name)

@@ -8,6 +8,7 @@ import pytest
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from common.process.loop_scheduler import run_to_completion
@@ -15,6 +16,7 @@ from common.protocol.messages import FilterClause, Pin
 from common.query import AnyOf, Ids, Not
 from common.rules import parse_rules, written
 from coordinator.parameters.curation import ACCEPTED, compile_rules, curated
+from coordinator.parameters.parse import parse_search
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.text.query_parser import wanted_words
 
@@ -67,6 +69,29 @@ def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) 
 )
 def test_rules_hold_for_queries(when: Any, query: str, holds: bool) -> None:
     assert names(when, query) == (["it"] if holds else [])
+
+
+@pytest.mark.parametrize(
+    "tree", [{"path": "category", "separator": " > "}, {"levels": ["lvl0", "lvl1"]}]
+)
+def test_rules_hold_for_the_chosen_nodes_of_a_tree(tree: dict[str, Any]) -> None:
+    """The page of a category filters by its node: what a shop pins there is a rule for it."""
+    facets = {"category": {}, "lvl0": {}, "lvl1": {}}
+    document = {"aggregations": facets, "hierarchies": {"tree": tree, "category": tree}}
+    configuration = parse_configuration(document)[0]
+    for name in ("tree", "category"):
+        when = {"filters": {name: "Home > Garden"}}
+        rules = parse_rules([{"when": when, "hide": [1]}], None, fail)
+        steps = compile_rules(rules, configuration, ANALYZER, DEFAULT_LIMITS)
+        compiled = run_to_completion(steps)
+        for nodes, holds in (
+            (["Home > Garden"], True),
+            (["Toys", "Home > Garden"], True),
+            (["Home"], False),
+            (["Home > Garden > Hoses"], False),
+        ):
+            search = parse_search({"filters": {name: nodes}}, configuration, DEFAULT_LIMITS)
+            assert bool(curated(search, compiled, (), NOON)[1]) == holds
 
 
 def test_rules_hold_for_filters() -> None:

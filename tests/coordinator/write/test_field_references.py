@@ -88,6 +88,13 @@ def test_every_key_of_a_configuration_is_considered() -> None:
     assert keys | OTHERS == set(CONFIGURATION_KEYS)
 
 
+def test_a_rule_for_a_tree_names_no_field() -> None:
+    tree = {"path": "price", "separator": " > "}
+    rule = {"when": {"filters": {"tree": "a > b"}}, "hide": [1]}
+    document = {"aggregations": {"price": {}}, "hierarchies": {"tree": tree}, "rules": [rule]}
+    assert warnings_of(document) == []
+
+
 @pytest.mark.parametrize(("document", "path"), PLACES)
 def test_a_field_that_no_item_has_is_named(document: dict[str, Any], path: str) -> None:
     wanted = f"{path.replace('X', 'prise')} names 'prise', which no item has; did you mean price?"
