@@ -264,8 +264,8 @@ def test_merged_ranges_stand_in_the_order_of_a_single_search(services: Services)
         (0.0, 1), (100.0, 1), (200.0, 1), (300.0, 1), ("missing", 1),
     ]  # fmt: skip
     assert [one["key"] for one in answer["_geo"]] == ["4/8/8", "4/10/8", "4/13/8", "4/15/8"]
-    ranges = {"price": [{"from": 200}, {"to": 200}, {"from": 200}]}
-    searches = [{"index": f"ranges-{name}", "facet_ranges": ranges} for name in "ab"]
+    given = {"price": [{"from": 200}, {"to": 200}, {"from": 200}]}
+    searches = [{"index": f"ranges-{name}", "facet_ranges": given} for name in "ab"]
     answer = client.post("/_search", {"searches": searches, "merge": True}).json["data"]["ranges"]
     assert [one["doc_count"] for one in answer["price"]] == [2, 2, 2]
     client.close()

@@ -187,19 +187,6 @@ def send_too_many_buckets(port: int, data: Path, ready: Event, stop: Event) -> N
     send_searches(port, ready, stop, [body] * SENDERS, {400})
 
 
-def send_rules(port: int, data: Path, ready: Event, stop: Event) -> None:
-    """Send two megabytes of rules, whose filters have as many values as they may."""
-    values = ",".join(["1"] * 1_000)
-    rules = [{"filter": f"id IN [{values}]", "when": {"query": "nowhere"}}] * 900
-    body = json.dumps({"query": "word", "rules": rules}).encode()
-    client = Client(port, timeout=60)
-    while not stop.is_set():
-        headers = {"content-type": "application/json"}
-        reply = client.request("POST", "/small/search", body, headers)
-        assert reply.status in (200, 504), reply.body
-        ready.set()
-
-
 def send_marks(port: int, data: Path, ready: Event, stop: Event) -> None:
     """Have the longest texts marked, whole and in snippets (C2)."""
     headers = {"content-type": "application/json"}
@@ -377,7 +364,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         send_words_with_typos,
         send_too_many_words,
         send_marks,
-        send_rules,
         send_long_facets,
         send_buckets,
         send_too_many_buckets,

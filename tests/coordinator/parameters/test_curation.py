@@ -76,7 +76,7 @@ def test_rules_hold_for_queries(when: Any, query: str, holds: bool) -> None:
 )
 def test_rules_hold_for_the_chosen_nodes_of_a_tree(tree: dict[str, Any]) -> None:
     """The page of a category filters by its node: what a shop pins there is a rule for it."""
-    facets = {"category": {}, "lvl0": {}, "lvl1": {}}
+    facets: dict[str, Any] = {"category": {}, "lvl0": {}, "lvl1": {}}
     document = {"aggregations": facets, "hierarchies": {"tree": tree, "category": tree}}
     configuration = parse_configuration(document)[0]
     for name in ("tree", "category"):
@@ -92,6 +92,13 @@ def test_rules_hold_for_the_chosen_nodes_of_a_tree(tree: dict[str, Any]) -> None
         ):
             search = parse_search({"filters": {name: nodes}}, configuration, DEFAULT_LIMITS)
             assert bool(curated(search, compiled, (), NOON)[1]) == holds
+
+
+def test_compiling_rules_can_be_interrupted_before_each_filter() -> None:
+    """A request may have two megabytes of them: other requests run in between."""
+    rule = {"filter": "a = 1", "boost": [{"filter": "b = 1", "factor": 2}], "bury": ["c = 1"]}
+    rules = parse_rules([rule] * 5, None, fail)
+    assert len(list(compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS))) == 15
 
 
 def test_rules_hold_for_filters() -> None:
