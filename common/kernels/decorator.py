@@ -57,7 +57,7 @@ def _load() -> Mapping[str, Callable[..., Any]] | None:
 _compiled: Final = _load()
 
 needs_numba: Final = _compiled is None
-"""Whether numba compiles the kernels of this process; if not, nothing may import numba."""
+"""Whether numba compiles the kernels of this process; if not, it may be absent."""
 
 
 def arguments(group: G) -> G:

@@ -192,7 +192,7 @@ class DerivedFiles:
             OSError: no space left, or the device failed; nothing is left.
         """
         with self._new_file("segment") as path:
-            merge_to_file([part.apart() for part in parts], doc_maps, path, allocator)
+            merge_to_file([part.remapped() for part in parts], doc_maps, path, allocator)
             return Segment.map(path)
 
     @contextlib.contextmanager

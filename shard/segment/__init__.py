@@ -1,9 +1,9 @@
 """Index structures of a segment: one file per structure, from builder to arrays to reader.
 
     segment            named arrays over a run of documents: a file, mapped
-    snapshot           segments, less what is deleted: what a search sees
+    snapshot           segments minus deleted documents: what a search sees
     doc_numbers        document → its record, its place in the order of insertion
-    doc_sets           sets of documents: bitset, list; in files: stored_sets
+    doc_sets           sets of documents: bitsets and lists; in files, stored_sets
     field_registry     path → field number
     facet_dictionary   facet value ↔ number, over all segments of a shard
     first_touch        verifies the blocks of a large file when they are touched

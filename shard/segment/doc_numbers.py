@@ -3,17 +3,17 @@
 Questions it answers: under which record is a document stored, which documents have some records,
 when was a document inserted?
 
-    docs.record      uint32[n]  record, less the segment's first one (`first_record` of its facts)
+    docs.record      uint32[n]  record, less the segment's first one (`first_record` in its `meta`)
     docs.place       uint32[n]  code of the place; codes have the order of the places
     docs.seqs        uint32[k]  seqs of the write groups that these places are from, ascending
     docs.seq_codes   uint32[k]  code of the first place of each
 
-A place is `seq << 32 | position`: wide, but a segment has items of few groups, and a group needs no
-more codes than its greatest position says. Where a segment's records are 2^32 apart, `docs.record`
-has them as they are, uint64, and `first_record` is 0. So has `docs.place`, without a table, where
-the places need more codes, where they are of so many groups that the table would take more than it
-saves (items written one by one), and in small segments. (Up to version 8, all segments had both
-as they are.)
+A place is `seq << 32 | position`, 64 bits. But a segment has items of few groups, and a group takes
+no more codes than its greatest position + 1, so the codes fit 32 bits. The exceptions are stored
+unchanged, as uint64: records, where the first and the last are 2^32 apart (`first_record` is 0
+then); places, without a table, where they need more than 2^32 codes, where they are of so many
+groups that the table would take more than it saves (items written one by one), and in small
+segments. (Up to version 8, all segments had both unchanged.)
 
 Costs: 8 bytes a document; a place takes a binary search among the groups.
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 _NARROW_MAX: Final = (1 << 32) - 1
 TABLE_DOCS_MIN: Final = 1_024
-"""Smaller segments have their places as they are: a write of a few items need not look at them."""
+"""Smaller segments store places unchanged, so that small writes need not examine them."""
 _TABLE_SHARE: Final = 2
-"""A table of seqs pays if there is at most one for so many documents: it has 8 bytes a seq, and
-saves 4 a document."""
+"""A table of seqs pays off with at least this many documents for each seq: it takes 8 bytes a seq,
+and saves 4 a document."""
 
 TABLE_NAMES: Final = frozenset({"docs.seqs", "docs.seq_codes"})
 """Arrays that some segments lack."""
@@ -60,13 +60,13 @@ class DocNumbers(NamedTuple):
     """The arrays of a segment; see the module.
 
     Attributes:
-        first_record: to be added.
-        records: empty if they are wide.
-        wide_records: else empty.
+        first_record: to add to `records`.
+        records: less the first one; empty if they are wide.
+        wide_records: the records; empty if they are not wide.
         codes: of the places; empty if these are wide.
         seqs: of the table.
         seq_codes: of the table.
-        wide_places: else empty.
+        wide_places: the places; empty if they are not wide.
     """
 
     first_record: int
@@ -80,7 +80,7 @@ class DocNumbers(NamedTuple):
 
 @kernel(allocates=False)
 def _last_up_to(numbers: U32Array, wanted: U32) -> int:
-    """Return the position of the last of some ascending numbers that is not above another."""
+    """Return the index of the last of ascending numbers that is at most `wanted`; 0 if none is."""
     low = int64(0)
     high = int64(len(numbers))
     while high - low > 1:
@@ -217,10 +217,10 @@ def numbers_of(
 
 
 def docs_of_records(segment: Segment, records: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the ordinals of those of some records that a segment has, ascending.
+    """Return the ordinals of a segment's documents that have any of some records, ascending.
 
     Args:
-        segment: to look in; its records ascend.
+        segment: to search; its records ascend.
         records: ascending.
     """
     own = segment["docs.record"]
@@ -278,14 +278,14 @@ def merge_doc_numbers(
 
 
 class _Survey:
-    """What decides the form of the numbers of documents.
+    """Facts about the records and places of documents that decide their form.
 
     Attributes:
         first_record: of all.
         last_record: of all.
         is_ascending: whether their places ascend.
-        seqs: that occur, ascending; of small segments none.
-        last_positions: the greatest of each.
+        seqs: that occur, ascending; empty for small segments.
+        last_positions: by seq, the greatest position.
     """
 
     def __init__(self, pieces: Iterable[_Numbers], num_docs: int) -> None:
@@ -317,7 +317,7 @@ class _Survey:
         self.last_positions = np.maximum.reduceat(lasts[order], firsts)
 
     def table(self, num_docs: int) -> dict[str, NDArray[np.uint32]] | None:
-        """Return the table of seqs; None if the places are to be as they are."""
+        """Return the table of seqs; None if the places are stored unchanged."""
         if num_docs < TABLE_DOCS_MIN:
             return None
         ends = np.cumsum(self.last_positions + np.uint64(1))
@@ -333,7 +333,7 @@ class _Survey:
 def _encode(
     pieces: Callable[[], Iterable[_Numbers]], num_docs: int, allocator: MergeAllocator
 ) -> NumberedDocs:
-    """Return the numbers of documents that come in pieces, twice."""
+    """Return the arrays and facts of a segment; `pieces` is called twice, for two passes."""
     survey = _Survey(pieces(), num_docs)
     table = survey.table(num_docs)
     is_narrow = survey.last_record - survey.first_record <= _NARROW_MAX

@@ -64,7 +64,8 @@ def num_words(num_docs: int) -> int:
 def has_bit(words: U64Array, doc: U32) -> bool:
     """Return whether a document is in a bitset.
 
-    On random documents a branch on this is mispredicted every other time: add it to a counter.
+    On random documents a branch on this is mispredicted every other time: add it to a counter
+    instead.
     """
     return words[doc >> uint32(6)] >> uint64(doc & uint32(63)) & _ONE != 0
 
@@ -126,8 +127,8 @@ def list_word(word: U64, base: int, docs: U32Array, at: int) -> int:
     """Write the documents of one word of a dense bitset; return the end of them.
 
     A loop per document would end unpredictably, once a word, and a misprediction costs as much as
-    ten documents. So eight are written at a time, and the next word overwrites what was too much:
-    `docs` needs LISTED_AHEAD more elements than there are documents.
+    ten documents. So eight are written at a time, and the next word overwrites the excess: `docs`
+    needs LISTED_AHEAD more elements than there are documents.
     """
     end = at + count_ones(word)
     while at < end:

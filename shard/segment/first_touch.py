@@ -1,17 +1,17 @@
 """Mapped files whose blocks are verified when they are first touched.
 
-A start need not read gigabytes before it serves, and still no damaged byte is used: the mapping is
-inaccessible at first, and the thread that first touches a block, in whatever code, verifies it on
-the way (`common/kernels/build/first_touch.c` draws it). Meanwhile another one verifies the blocks
-that most searches read, before these touch them, and later the rest. Once a block is verified,
-reading it costs what it costs in any mapping.
+So a start need not read gigabytes before it serves, and still no damaged byte is used. The mapping
+is inaccessible at first. The thread that first touches a block, in whatever code, verifies it in a
+signal handler (drawn in `common/kernels/build/first_touch.c`). Meanwhile another thread verifies
+the blocks that most searches read, and later the rest (`shard/storage/read_ahead.py`). Reading a
+verified block costs what it costs in any mapping.
 
-A damaged block cannot become an exception in the middle of a kernel. So the file is set aside and
-the process ends; the supervisor starts another one, which finds the file missing and builds it from
-the documents, as a start does that finds the damage itself.
+A damaged block cannot become an exception in the middle of a kernel. So the handler sets the file
+aside and ends the process. The supervisor starts another one, which finds the file missing and
+rebuilds it from the stored items, as a start does that finds the damage itself.
 
-Only kernels and copies of memory may touch such a mapping. A system call that is given an address
-in it fails with EFAULT, so `verify_all` comes before it is written to another file.
+Only kernels and memory copies may touch such a mapping. A system call that is given an address in
+it fails with EFAULT, so `verify_all` must precede writing it to another file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from common.kernels.decorator import needs_numba
 from common.kernels.extension import loaded
 
 CALL_BLOCKS = 4
-"""Verified by one call: a thread that is to stop waits for no more."""
+"""Blocks verified by one call: a thread that is to stop finishes no more than these."""
 
 
 class FirstTouch:
@@ -43,25 +43,25 @@ class FirstTouch:
 
     @property
     def is_done(self) -> bool:
-        """Whether `verify_all` has come to the end."""
+        """Whether `verify_all` has verified all blocks."""
         return self._num_verified >= self._num_blocks
 
     def verify_spans(
         self, spans: Iterable[tuple[int, int]], is_stopping: threading.Event | None = None
     ) -> None:
-        """Verify the blocks of some spans of bytes; as `verify_all`."""
+        """Verify the blocks of spans [start, end) of bytes; otherwise as `verify_all`."""
         for start, end in spans:
             self._verify(start // self._block_bytes, -(-end // self._block_bytes), is_stopping)
 
     def verify_all(self, is_stopping: threading.Event | None = None) -> None:
         """Verify the blocks that no thread has touched yet; the mapping must stay mapped meanwhile.
 
-        It returns only if all is sound, or if it is to stop.
+        It returns only if all blocks are sound, or once `is_stopping` is set.
         """
         self._num_verified = self._verify(self._num_verified, self._num_blocks, is_stopping)
 
     def _verify(self, block: int, end: int, is_stopping: threading.Event | None) -> int:
-        """Verify the blocks from one up to another, or up to the one that is returned."""
+        """Verify the blocks [block, end); return the first one that was not verified."""
         while block < end and not (is_stopping is not None and is_stopping.is_set()):
             count = min(CALL_BLOCKS, end - block)
             self._extension.verify(self._handle, block, count)
@@ -79,16 +79,22 @@ def watch(
     block_bytes: int,
     exit_status: int,
 ) -> FirstTouch | None:
-    """Verify a mapping when it is touched; None if that is not possible here.
+    """Let the blocks of a mapping be verified when they are first touched.
 
     Args:
         mapping: of the whole file, private and writable.
         path: of the file.
         checksums: XXH64 of each block, uint64 in this machine's byte order.
-        first: where the first block's checksum begins.
-        end: where the last block ends.
-        block_bytes: of all blocks but the last, which begin at its multiples.
-        exit_status: of the process that touches a damaged block.
+        first: offset of the first byte that the first block's checksum covers.
+        end: offset after the last block.
+        block_bytes: size of each block but the last; blocks begin at its multiples.
+        exit_status: with which a process ends that touches a damaged block.
+
+    Returns:
+        None if it is not possible: where numba compiles the kernels, and with too many mappings.
+
+    Raises:
+        OSError: the file cannot be opened.
     """
     if needs_numba:
         return None

@@ -4,11 +4,11 @@ A merge makes a segment of any size in a bounded amount of memory. It reads its 
 mappings, piece by piece; the arrays that it makes, and the few temporary ones that grow with the
 segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the folder of the
 index, so the operating system may write back and evict its pages like those of any file. The file
-has no name, so it is gone with its last array, or with the process. A long array that is not read
-again soon is written back on the way (`GrowingArray.evict`): where memory is short, its pages
+has no name, so it goes with its last array, or with the process. A long array that is not read
+again soon is written back while it grows (`GrowingArray.evict`): where memory is short, its pages
 would displace those that searches read.
 
-The blocks of a file are reserved before it is mapped. So a full disk is an OSError here, and not a
+The blocks of a file are allocated before it is mapped. So a full disk is an OSError here, and not a
 signal in the middle of a kernel.
 
 Costs: 0.1 ms for a large array; its pages cost a fault of 1 µs each, four times one in memory.
@@ -75,7 +75,7 @@ class MergeAllocator:
             yield slice(first, min(first + self.piece_rows, length))
 
     def empty(self, length: int, dtype: type[S]) -> NDArray[S]:
-        """Return an array with any content.
+        """Return an array with undefined content.
 
         Raises:
             OSError: the disk is full.
@@ -98,7 +98,7 @@ class MergeAllocator:
         return self.empty(length, dtype)  # a new file reads as zeros
 
     def concatenate(self, arrays: Sequence[NDArray[S]], padding: int = 0) -> NDArray[S]:
-        """Return arrays of one type, one after the other, then zeros.
+        """Return arrays of one type, concatenated, and `padding` zeros after them.
 
         Raises:
             OSError: the disk is full.
@@ -131,9 +131,9 @@ class GrowingArray(Generic[S]):
         self._num_evicted = 0
 
     def reserve(self, num_more: int) -> NDArray[S]:
-        """Return the array, with at least this many elements of room after those written.
+        """Return the array, with room for at least this many elements after those written.
 
-        It is the array until the next call.
+        The next call may return another array.
 
         Raises:
             OSError: the disk is full.
@@ -154,7 +154,7 @@ class GrowingArray(Generic[S]):
         self.length = end
 
     def evict(self) -> None:
-        """Write back what was written, once that is much, and release its pages until it is read.
+        """Write back the array to its file and release its pages, each time it has grown by much.
 
         Raises:
             OSError: the disk is full, or failed.

@@ -1,8 +1,8 @@
 """The segment: an immutable bundle of named arrays over a run of documents.
 
 Questions it answers: which arrays describe these documents, and can the file that holds them be
-trusted? What the arrays mean is known to the structures that build and read them; here they are
-names, types and bytes.
+trusted? The structures that build and read the arrays know their meaning; here they are names,
+types and bytes.
 
     name                        by
     docs.*                      doc_numbers
@@ -83,13 +83,13 @@ _VERSION_WITHOUT_BLOCKS = 7
 ALIGNMENT = 64
 HEADER_BYTES = 64
 BLOCK_BYTES = 256 << 10
-"""What has a checksum of its own: a search that touches it first waits for it to be read."""
+"""Bytes with a checksum of their own: the first search that touches a block waits for all of it."""
 FIRST_TOUCH_BYTES_MIN = 4 << 20
-"""Smaller files are verified when they are opened: that takes a millisecond, or ten of the disk."""
+"""Smaller files are verified when they are opened: that takes 1 ms, or 10 ms from the disk."""
 EXIT_DAMAGED = 71
 """Status of a process that met a damaged block of a file that it had mapped."""
 SYNC_BYTES = 8 << 20
-"""Bytes between two syncs: a commit waits for whatever the disk was given before it."""
+"""Bytes written between two syncs: a commit waits for all writes that the disk got before it."""
 
 _ENTRY_BYTES_MAX = 72
 """One entry of the directory: two lengths and an offset of 20 digits, a type, and separators."""
@@ -97,7 +97,7 @@ _FACTS_BYTES_MAX = 256
 """The part of the directory that describes no array."""
 
 _RAN_OUT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Descriptors or memory: an error that says nothing about a file."""
+"""Descriptors or memory ran out: such an error says nothing about a file."""
 
 _SEARCHED: Final = re.compile(r"text\.lengths|facet\.\d+\.(codes|starts)")
 """Long arrays: any search of text with facets reads in all parts of them."""
@@ -106,7 +106,7 @@ _uids = itertools.count(1)
 
 
 class DamagedSegment(Exception):
-    """The file is not a whole segment of this version; rebuild it from the documents."""
+    """The file is not a whole segment of a known version; rebuild it from the stored items."""
 
 
 def name_group(prefix: str, group: NamedTuple) -> dict[str, Array]:
@@ -193,25 +193,28 @@ class Segment:
         return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
     def release_pages(self) -> None:
-        """Hand the file's pages back to the system until they are read again; see `residency`."""
+        """Release the file's resident pages; see `shard.storage.residency`."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
     @property
     def is_verified(self) -> bool:
-        """Whether all blocks are known to be verified; does not ask each."""
+        """Whether opening the file, or `verify_all`, has verified all blocks."""
         return self._first_touch is None or self._first_touch.is_done
 
     def verify_searched(self, is_stopping: threading.Event | None = None) -> None:
-        """Verify what most searches read, as `verify_all`; and so have it read from the disk."""
+        """Verify the arrays that most searches read, and thereby read them from the disk.
+
+        Otherwise as `verify_all`.
+        """
         if self._first_touch is not None:
             self._first_touch.verify_spans(self._searched_spans(), is_stopping)
 
     def _searched_spans(self) -> list[tuple[int, int]]:
-        """Return where the file has the arrays that most searches read.
+        """Return the spans [start, end) of the arrays that most searches read, in bytes.
 
-        These are the short ones, which say where the others have a word or a value, and those that
-        are read by document, in all of their blocks.
+        These are the short ones, which lead to the entries of the others, and those that are read
+        by document, in all of their blocks.
         """
         assert self._mapping is not None, "it is in memory"
         base = np.frombuffer(self._mapping, np.uint8).ctypes.data
@@ -223,19 +226,19 @@ class Segment:
         return spans
 
     def verify_all(self, is_stopping: threading.Event | None = None) -> None:
-        """Verify the blocks that no thread has touched yet, if it was opened unread.
+        """Verify all blocks that no thread has touched yet; in memory, or verified: do nothing.
 
-        A damaged one ends the process. Once `is_stopping` is set it returns early.
+        A damaged block ends the process. Once `is_stopping` is set, it returns early.
         """
         if self._first_touch is not None:
             self._first_touch.verify_all(is_stopping)
 
-    def apart(self) -> Segment:
-        """Return the segment, verified, as mapped a second time, for one pass from end to end.
+    def remapped(self) -> Segment:
+        """Verify the segment, and return it with a mapping of its own for one sequential pass.
 
-        The operating system reads ahead for this mapping, and does not count what it reads as used,
-        so the pages that searches use stay in memory. A segment in memory, or whose file is gone,
-        is returned as it is.
+        The kernel reads ahead for that mapping, and does not mark its pages as used, so the pages
+        that searches use stay in memory. Of a segment in memory, or whose file is gone, it returns
+        the segment itself.
         """
         if self.path is None:
             return self
@@ -253,7 +256,7 @@ class Segment:
         The directory entry is not synced here: the manifest that names the file syncs the folder.
 
         Raises:
-            OSError: no space, or the device failed; nothing is left under `path`.
+            OSError: the disk is full, or the device failed; nothing is left under `path`.
         """
         with SegmentWriter(path, self._arrays) as writer:
             writer.write(self._arrays)
@@ -265,12 +268,12 @@ class Segment:
 
         Args:
             path: of the file.
-            on_first_touch: let the blocks of a large file be verified when they are touched, where
-                that is possible; a damaged one then ends the process (`first_touch.py`).
+            on_first_touch: let the blocks of a large file be verified when they are first touched,
+                if possible; a damaged one then ends the process (`first_touch.py`).
 
         Raises:
-            DamagedSegment: the file is truncated, changed, of another version, or missing; as far
-                as it was verified.
+            DamagedSegment: the file is truncated, changed, of another version, or missing, as far
+                as it is verified here.
             OSError: descriptors or memory ran out, which says nothing about the file.
         """
         try:
@@ -299,7 +302,7 @@ class Segment:
 
     @classmethod
     def map(cls, path: Path) -> Segment:
-        """Map a segment file that this process has verified, or written and so read back.
+        """Map a segment file that this process has verified or written.
 
         Raises:
             OSError: the file is missing, or cannot be mapped.
@@ -360,14 +363,14 @@ def _align(offset: int) -> int:
 
 
 class SegmentWriter:
-    """Writes a segment file, array by array; a context that `finish` must end.
+    """Writes a segment file, array by array; a context, in which `finish` is the last call.
 
-    It writes under a temporary name, and `finish` renames: until then, nothing is under `path`.
+    It writes under a temporary name, which `finish` changes to `path`.
 
     Args:
         path: of the segment.
-        names: of the arrays that may come; the directory, which is written last, gets as much room
-            as these need.
+        names: of all arrays that may be written; they determine the room for the directory, which
+            is written last.
     """
 
     def __init__(self, path: Path, names: Iterable[str]) -> None:
@@ -392,7 +395,7 @@ class SegmentWriter:
         """Write arrays.
 
         Raises:
-            OSError: no space, or the device failed.
+            OSError: the disk is full, or the device failed.
         """
         for name, array in arrays.items():
             self._put(bytes(_align(self._end) - self._end))
@@ -405,7 +408,7 @@ class SegmentWriter:
         The directory entry is not synced here: the manifest that names the file syncs the folder.
 
         Raises:
-            OSError: no space, or the device failed.
+            OSError: the disk is full, or the device failed.
         """
         directory = orjson.dumps({"num_docs": num_docs, "meta": meta, "arrays": self._arrays})
         assert len(directory) <= self._directory_bytes, "arrays that were not announced"
@@ -430,7 +433,7 @@ class SegmentWriter:
         self._temporary.rename(self._path)
 
     def _put(self, content: bytes | memoryview) -> None:
-        """Write at the end, and sync now and then: a commit waits for what the disk got before."""
+        """Write at the end, and sync every `SYNC_BYTES`."""
         content = memoryview(content)
         for start in range(0, len(content), CALL_BYTES):
             piece = content[start : start + CALL_BYTES]
@@ -443,7 +446,7 @@ class SegmentWriter:
 
 
 def _entry_bytes(name: str) -> int:
-    """Return an upper bound of what an array takes in the directory."""
+    """Return an upper bound of the bytes of an array's entry in the directory."""
     return len(name.encode()) + _ENTRY_BYTES_MAX
 
 
@@ -455,12 +458,13 @@ class _Blocks(NamedTuple):
 
 
 def _read_head(file: int, path: Path) -> _Blocks | None:
-    """Verify magic, version, size and the checksums of blocks, and return these.
+    """Verify magic, version and size, and return the verified checksums of blocks.
 
-    None for a version that has one checksum of all.
+    Returns:
+        None for version 7, which has one checksum of the whole file.
 
     Raises:
-        DamagedSegment: one of them differs.
+        DamagedSegment: one of them is wrong.
     """
     header = os.pread(file, HEADER_BYTES, 0)
     if len(header) < HEADER_BYTES or header[:8] != MAGIC:
@@ -489,7 +493,7 @@ def _read_head(file: int, path: Path) -> _Blocks | None:
 
 
 def _verify(file: int, path: Path, blocks: _Blocks | None) -> None:
-    """Read all and compare checksums.
+    """Read the whole file and compare its checksums.
 
     Raises:
         DamagedSegment: one of them differs.
@@ -518,7 +522,7 @@ def _block_checksums(file: int, end: int) -> Iterator[int]:
 
 
 def _checksum_without_blocks(file: int) -> bytes:
-    """Return what a file of the previous version must have as its checksum."""
+    """Return the checksum of a file of version 7, as its header must have it."""
     checksum = xxhash.xxh3_64()
     for _, piece in _read_pieces(file, 32, os.fstat(file).st_size):
         checksum.update(piece)

@@ -36,13 +36,13 @@ class DocumentReader(Protocol):
         """Return the stored bytes of each record.
 
         Raises:
-            InternalError: item_corrupt, a checksum differs.
-            PayloadTooLarge: more than a few have more than `bytes_max` bytes.
+            InternalError: item_corrupt, an item is damaged or missing.
+            PayloadTooLarge: they are more than `FEW_ITEMS` and have more than `bytes_max` bytes.
         """
         ...
 
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
-        """Return the first of them, up to `bytes_max`; None for a damaged one."""
+        """Return the first of them, up to the one that reaches `bytes_max`; None: damaged."""
         ...
 
 
@@ -51,7 +51,7 @@ def _ordinals(bitmap: BitMap | FrozenBitMap) -> NDArray[np.uint32]:
 
 
 class _LiveMask(NamedTuple):
-    """The bitset of the documents that remain of a segment without some."""
+    """The bitset of the documents of a segment that are not among the deleted ones."""
 
     deleted: FrozenBitMap
     words: NDArray[np.uint64]
@@ -92,8 +92,9 @@ class SegmentView:
     def live_mask(self) -> NDArray[np.uint64] | None:
         """Bitset of the live documents (bit d & 63 of word d >> 6), or None if all are.
 
-        Computed on first use and kept: 1 ns a deleted document plus num_docs / 8 bytes; after small
-        writes from an earlier view's, so their cost does not grow with all that was ever deleted.
+        Computed on first use and kept: 1 ns a deleted document, and num_docs / 8 bytes. After a
+        small write it is derived from an earlier view's, so its cost does not grow with all
+        deletions.
         """
         if self.deleted is None:
             return None
@@ -111,7 +112,7 @@ class SegmentView:
     def without(self, ordinals: Sequence[int]) -> SegmentView:
         """Return a view in which these documents are deleted as well.
 
-        Its bitset is not made here: most views are of a write that no search sees before the next.
+        Its bitset is made at the first search: most views are replaced by the next write before.
         """
         added = FrozenBitMap(ordinals)
         deleted = added if self.deleted is None else self.deleted | added
@@ -220,11 +221,11 @@ class Snapshot:
         """Return the stored bytes of records that this snapshot names, in the given order.
 
         Args:
-            records: their numbers.
-            bytes_max: of all together, if they are more than a few.
+            records: of the items.
+            bytes_max: most bytes of all items, if they are more than `FEW_ITEMS`.
 
         Raises:
-            InternalError: item_corrupt, stored bytes do not match their checksum.
-            PayloadTooLarge: they have more bytes.
+            InternalError: item_corrupt, an item is damaged or missing.
+            PayloadTooLarge: the items have more bytes.
         """
         return self.documents.read(np.asarray(records, np.uint64).tolist(), bytes_max)

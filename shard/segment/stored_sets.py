@@ -1,4 +1,4 @@
-"""Sets of documents at rest: one per facet value in a segment file, compact lists and Roaring.
+"""Stored sets: the documents of each facet value in a segment file, as lists or Roaring bitmaps.
 
 Questions it answers: which documents have one of these values, and how many of the documents of a
 bitset has each value?
@@ -184,7 +184,7 @@ def _num_containers(sets: U16Array, begin: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def _container(sets: U16Array, begin: int, number: int) -> tuple[int, int]:
-    """Return the upper 16 bits of a container's documents, and how many they are."""
+    """Return the upper 16 bits of a container's documents, and their number."""
     at = begin + 4 + 2 * number
     return int64(sets[at]), int64(sets[at + 1]) + 1
 
@@ -219,8 +219,7 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
                     words[first_word + (low >> 6)] |= _ONE << uint64(low & 63)
                 body += count
             else:
-                # A bitset container lines up with the words: OR them; the segment may end inside
-                # it.
+                # A bitset container is aligned with the words: OR them. The segment may end in it.
                 for word in range(min(int64(1024), len(words) - first_word)):
                     words[first_word + word] |= load_u64(sets, body + 4 * word)
                 body += _CONTAINER_UNITS
@@ -300,10 +299,10 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
 
 @kernel
 def bound_stored(stored: StoredSets, num_docs: int) -> tuple[int, int]:
-    """Return sizes as `measure_stored`, without reading the sets: these cost no more to read.
+    """Return sizes like `measure_stored`, whose cost is a lower bound, without reading the sets.
 
     A set of few documents has lists only. The containers of a larger one may be lists or bitsets;
-    what it takes beyond their heads is counted as bitsets, of which a unit costs less.
+    they count as bitsets, of which a unit costs less.
 
     Args:
         stored: the sets.

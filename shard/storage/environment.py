@@ -120,8 +120,7 @@ def _shut(env: lmdb.Environment, closed: threading.Event) -> None:
 class Transaction:
     """A transaction of an environment; values are returned as copies.
 
-    In a write transaction, every method may raise an error of LMDB, which `Environment.write` and
-    `Environment.change` translate.
+    Methods may raise errors of LMDB, which the transaction's context translates.
     """
 
     __slots__ = ("_databases", "_txn")
@@ -210,8 +209,8 @@ class Environment:
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
         self._mappings: list[Mapping] | None = None
-        # A process may open a file only once, so `closed` says when the file is unmapped: that is
-        # with the last reader, which may be later than this object's end.
+        # LMDB's environment closes when the last user of this object has dropped it. A process may
+        # open a file only once, so `closed` says when LMDB has unmapped it: shortly after that.
         self.closed = threading.Event()
         self._close = weakref.finalize(self, _shut, env, self.closed)
         self._close.atexit = False

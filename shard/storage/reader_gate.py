@@ -26,11 +26,6 @@ class ReaderGate:
         self._num_copies = 0
         self._is_closed = False
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether a writer is alone inside, or waits to be."""
-        return self._is_closed
-
     def enter(self) -> None:
         """Wait until the gate is open, and enter as a reader; not for a thread that is inside."""
         with self._lock:

@@ -50,8 +50,8 @@ class Encoding(NamedTuple):
         token_bytes: of all tokens, padded.
         slots: a hash table: hash << 32 | number + 1.
         rows: by number: the first eight bytes, as a word; bits of the code << 56 | code << 32 |
-            the number in `word_decoding.Decoding.tokens`. Adjacent, so that a lookup misses the
-            cache once.
+            the number in `word_decoding.Decoding.tokens`. Adjacent, so that a row costs one
+            cache miss.
         byte_codes: by byte: code << 8 | its bits.
         escapes: the same for the escape of separators, and of words.
     """

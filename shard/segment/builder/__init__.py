@@ -1,4 +1,4 @@
-"""Builds a segment, of items or of segments.
+"""Builds segments, from items or by merging segments.
 
 segment_builder   every structure in turn
 all_columns       all columns at once

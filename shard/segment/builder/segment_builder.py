@@ -1,4 +1,4 @@
-"""From a batch of items, or from several segments, to one segment: every structure in turn.
+"""Builds a segment from a batch of items, or from several segments, structure by structure.
 
     items ── extract ──▶ values ─┬─ build_text      text.*   vocabulary, postings, positions
                                  ├─ build_columns   facet.* number.* presence.* ids.*
@@ -12,7 +12,7 @@ A doc map gives each document of a part its ordinal in the result, or -1 if it i
 monotone, and the parts are consecutive, so the result has its documents in the order of their
 records, as every segment does.
 
-Costs per item of 500 bytes (one core): see `benchmarks`; nearly all of it is text.
+Cost: nearly all of it is text, see `text_builder` and `text_merge`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def merge_to_file(
         allocator: makes the large arrays.
 
     Raises:
-        OSError: no space, or the device failed; nothing is left under `path`.
+        OSError: the disk is full, or the device failed; nothing is left under `path`.
     """
     num_docs = sum(count_kept(doc_map, allocator) for doc_map in doc_maps)
     with SegmentWriter(path, _possible_names(parts)) as writer:
@@ -164,10 +164,10 @@ def _merge_arrays(
 
 
 def _possible_names(parts: Sequence[Segment]) -> set[str]:
-    """Return the names that a merged segment may have: those of its parts, and some more.
+    """Return the names of all arrays that a merged segment may have.
 
-    A merged segment may be large enough for stored sets, and a column of numbers or points may
-    change its form.
+    Those of its parts, and more: it may be large enough for stored sets, and a column of numbers or
+    points may change its form.
     """
     names = {name for part in parts for name in part} | TABLE_NAMES
     for name in list(names):

@@ -1,4 +1,4 @@
-"""Counts the codes of documents: how often each comes in their rows of a column.
+"""Counts codes: how often each occurs in the rows that some documents have in a column.
 
 The inner loops of facets, trees, ranges and histograms (`facet_columns` draws the columns).
 """
@@ -23,11 +23,11 @@ _GATHERED_CODES: Final = 4_096
 def _gather_codes(
     docs: U32Array, first: int, codes: Codes, starts: U32Array, gathered: Codes
 ) -> tuple[int, int]:
-    """Copy the codes of the documents from `first` on to `gathered` until it is full.
+    """Copy the codes of the documents from `first` on to `gathered`, until it is full.
 
-    Rows are short and of any length, so a loop over each would end unpredictably, and the
-    misprediction costs more than counting the row. So 32 bytes of every row are copied, and the
-    next row overwrites what was too much.
+    Rows are short and of varying length, so a loop over each would end unpredictably, and the
+    misprediction costs more than counting the row. So 32 bytes of each row are copied, and the
+    next row overwrites the excess.
 
     Returns:
         The first document that did not fit, and the number of codes written.
@@ -72,7 +72,7 @@ def count_codes(
         i, num_codes = _gather_codes(docs, i, codes, starts, gathered)
         for j in range(num_codes):
             counts[gathered[j]] += uint32(1)
-        if num_codes == 0 and i < len(docs):  # a row that is longer than that
+        if num_codes == 0 and i < len(docs):  # a row that does not fit `gathered`
             for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
                 counts[codes[position]] += uint32(1)
             i += 1
@@ -111,7 +111,7 @@ def count_codes_noting(
             touched[num_touched] = code
             num_touched += 1 if counts[code] == 0 else 0
             counts[code] += uint32(1)
-        if num_codes == 0 and i < len(docs):  # a row that is longer than that
+        if num_codes == 0 and i < len(docs):  # a row that does not fit `gathered`
             for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
                 code = codes[position]
                 touched[num_touched] = code

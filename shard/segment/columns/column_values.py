@@ -1,7 +1,7 @@
-"""Groups the values of a batch by column: the first step of every builder.
+"""Groups the values of a batch by column: the first step of every builder of columns.
 
-An extraction holds the values of a batch in document order, all fields mixed. A column wants those
-of its field, of certain kinds, in document order. One counting sort serves all columns at once: two
+An extraction has the values of a batch in document order, all fields mixed. A column needs those of
+its field, of certain kinds, in document order. One counting sort serves all columns at once: two
 passes of 1.5 ns a value, however many columns there are.
 
     field   3 7 3 5 7      group_of_field  3 → 0, 7 → 1, others -1
@@ -44,7 +44,7 @@ class Groups(NamedTuple):
 
 
 @kernel(inline=True, allocates=False)
-def _counts(extraction: Extraction, value: int, kinds: int) -> bool:
+def _is_selected(extraction: Extraction, value: int, kinds: int) -> bool:
     """Return whether a value is of one of the kinds, not nested, and not an empty text."""
     kind = extraction.kind[value]
     return (
@@ -61,7 +61,7 @@ def _count_groups(
     for i in range(len(extraction.field)):
         if extraction.field[i] < len(group_of_field):
             group = group_of_field[extraction.field[i]]
-            if group >= 0 and _counts(extraction, i, kinds):
+            if group >= 0 and _is_selected(extraction, i, kinds):
                 counts[group + 1] += 1
 
 
@@ -76,15 +76,15 @@ def _fill_groups(
     for i in range(len(extraction.field)):
         if extraction.field[i] < len(group_of_field):
             group = group_of_field[extraction.field[i]]
-            if group >= 0 and _counts(extraction, i, kinds):
+            if group >= 0 and _is_selected(extraction, i, kinds):
                 selection[cursors[group]] = i
                 cursors[group] += 1
 
 
 def group_values(extraction: Extraction, fields: Sequence[int], kinds: int) -> Groups:
-    """Select the values of some fields that count for filters, facets and orders.
+    """Select the values of some fields that filters, facets and sorting use.
 
-    Values nested deeper than an array's elements, and empty texts, are left out.
+    Values nested deeper than the elements of an array, and empty texts, are left out.
 
     Args:
         extraction: the values of a batch.

@@ -51,7 +51,7 @@ class DistanceColumn(SortColumn):
         return docs if self._column is None else self._column.closest(docs, *self._point, k)
 
     def permutation(self) -> Permutation | None:
-        """Return None: no point is used often enough for a permutation to pay."""
+        """Return None: no point is used often enough for a permutation to pay off."""
         return None
 
     def _distances(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:

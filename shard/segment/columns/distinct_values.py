@@ -1,4 +1,4 @@
-"""Distinct values: the value of one field in every document, as one number that can be compared.
+"""Distinct values: the value of one field in each document, as a number that can be compared.
 
 Question it answers, for one field of one segment: do these two documents have the same value, also
 where they are in different segments and shards? Counting and selecting hits by value
@@ -97,10 +97,11 @@ def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> Distin
 
 
 def num_values_max(snapshot: Snapshot, view: SegmentView, field: int) -> int | None:
-    """Return a bound on the values of a field, if they are numbered already or at once.
+    """Return an upper bound of the number of values of a field.
 
     Returns:
-        None if numbering them takes milliseconds or more: a text is hashed in 1 µs.
+        None if they are not numbered yet, and numbering them takes milliseconds or more (1 µs a
+        text).
     """
     segment = view.segment
     identity = None

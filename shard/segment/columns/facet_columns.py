@@ -18,8 +18,8 @@ documents does each value have in all? Values are numbers of the shard's diction
     facet.<f>.sets         {0, 1} {1}   `stored_sets`, one after the other
     facet.<f>.set_offsets               where each begins
 
-A smaller segment is scanned instead: 4,096 documents take 2-4 µs, and small writes are spared the
-sets. A field without a value in the segment has no arrays at all.
+A smaller segment is scanned instead, so that small writes need not build sets: 4,096 documents take
+2-4 µs. A field without a value in the segment has no arrays at all.
 
 Costs: build about 120 ns a value (the key's text included), plus 8 ns for the sets. Memory 1-4
 bytes a value and column, 2-4 bytes a value for the sets, which only filters touch. Merging
@@ -204,7 +204,7 @@ def build_column(
 def build_sets(
     codes: NDArray[Any], starts: NDArray[np.uint32] | None, allocator: MergeAllocator = IN_MEMORY
 ) -> dict[str, NDArray[Any]]:
-    """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: it, transposed."""
+    """Return `numbers`, `counts`, `sets` and `set_offsets`: the column, transposed."""
     starts = _NO_STARTS if starts is None else starts
     counts_by_code = allocator.zeros(int(codes.max()) + 1, np.int64)
     _count_each(codes, counts_by_code)
@@ -416,8 +416,8 @@ class FacetColumn:
     def intersects_within(self, unit_ns: float, doc_ns: float, limit_ns: float) -> bool:
         """Return whether `add_intersections` is estimated to take less than some time.
 
-        The exact sizes are in the heads of all sets, which lie wide apart in the file. What is
-        known without them is mostly enough to say no.
+        The exact sizes are in the headers of all sets, which are far apart in the file. A bound
+        that does not read them mostly suffices to say no.
 
         Args:
             unit_ns: nanoseconds per uint16 of a stored bitset.

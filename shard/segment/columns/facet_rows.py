@@ -1,4 +1,4 @@
-"""Facet rows: the codes of several facets of a document side by side, to be counted together.
+"""Facet rows: the codes that a document has in several facets, adjacent, to count them together.
 
 Question: how many of some documents have each value of several facets? Columns (facet_columns)
 answer it for one facet after the other. Once the columns of a segment exceed the processor's
@@ -54,7 +54,7 @@ _FILLERS_PER_SLOT: Final = 8
 _SPILLED_SHARE_MAX: Final = 0.25
 """If more documents spill, rows gain too little."""
 _PREFETCH_DOCS: Final = 32
-"""How many documents ahead of counting rows are loaded: as long as a cache miss takes."""
+"""How many documents ahead rows are prefetched: counting these takes as long as a cache miss."""
 _ONE: Final = uint32(1)
 
 
@@ -94,7 +94,7 @@ def _add_column(
 
 @kernel(allocates=False)
 def _fill_up(num_numbers: int, bits: int, taken: U8Array, rows: U64Array) -> int:
-    """Write fillers to free slots, and the mark of those that spill; return how many do."""
+    """Write fillers to free slots, and the mark to documents that spill; return their number."""
     num_slots = _ROW_BITS // bits
     num_spilled = 0
     for doc in range(len(taken)):
@@ -213,7 +213,7 @@ def columns_of(segment: Segment, fields: tuple[int, ...]) -> dict[int, FacetColu
 
 
 def facet_rows(segment: Segment, fields: tuple[int, ...]) -> FacetRows | None:
-    """Return the rows of some facets if they are made and pay off; if not made, schedule them.
+    """Return the rows of some facets, if they are made and pay off; if not made, schedule them.
 
     Args:
         segment: of at least `ROWS_DOCS_MIN` documents.

@@ -45,7 +45,7 @@ class ObjectFields:
 
     @property
     def are_wanted(self) -> bool:
-        """Whether any item so far may have such a field."""
+        """Whether any item so far may have points or nested objects."""
         self._look_up()
         return bool(self._points or self._nested)
 
@@ -71,7 +71,7 @@ class ObjectFields:
         return arrays
 
     def _look_up(self) -> None:
-        """Look up the numbers of these fields, if there are new paths."""
+        """Update the numbers of these fields, if there are new paths."""
         registry = self._registry
         if registry.num_fields == self._num_fields:
             return
@@ -94,6 +94,6 @@ def merge_object_fields(
     num_docs: int,
     allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Merge the columns of these fields; see `columns.merge_columns`."""
+    """Merge the columns of these fields; see `builder.all_columns.merge_columns`."""
     yield from merge_points(parts, doc_maps, num_docs, allocator)
     yield from merge_elements(parts, doc_maps, allocator)

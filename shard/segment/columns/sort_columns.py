@@ -271,7 +271,7 @@ class SortColumn:
         if permutation is None and COLUMN_CACHE.takes(_PERMUTATION_BYTES * self.num_docs):
             self._uses += 1
             if self._uses >= PERMUTATION_USES_MIN:
-                self._uses = 0  # after an eviction it must prove its worth again
+                self._uses = 0  # after an eviction, it counts again
                 BACKGROUND_TASKS.add(self._permutation_key, self, SortColumn.make_permutation)
         return permutation
 

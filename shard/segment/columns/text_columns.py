@@ -173,7 +173,7 @@ def needs_documents(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     return bool(
         presence.kinds(field) & TEXT_KINDS
         and not _is_facet_of_texts(snapshot, view, field)
-        and _remembered_texts(view, field) is None
+        and _cached_texts(view, field) is None
     )
 
 
@@ -189,7 +189,7 @@ def needs_texts(
         return _is_slow_to_sort(length, dictionary.num_bytes(length), collation)
     if needs_documents(snapshot, view, field):
         return True
-    texts = _remembered_texts(view, field)
+    texts = _cached_texts(view, field)
     if texts is None or collation == CODE_POINTS:
         return False
     return texts.longest > _COLLATED_FAST_LENGTH or (
@@ -208,7 +208,7 @@ def texts_identity(snapshot: Snapshot, view: SegmentView, field: int) -> tuple[i
     """Return what identifies the texts of a field; None if they have to be extracted first."""
     if _is_facet_of_texts(snapshot, view, field):
         return _facet_identity(snapshot, field)
-    texts = _remembered_texts(view, field)
+    texts = _cached_texts(view, field)
     return None if texts is None else texts.identity
 
 
@@ -243,11 +243,11 @@ def text_column(
             collation=collation,
             identity=identity,
         )
-    texts = _remembered_texts(view, field)
+    texts = _cached_texts(view, field)
     if texts is None:
         key = ("texts", view.segment.uid, field)
         with COLUMN_CACHE.making(key):
-            texts = _remembered_texts(view, field)
+            texts = _cached_texts(view, field)
             if texts is None:
                 texts = _extract_texts(snapshot, view, field)
                 entry = _StoredTexts(texts, view.deleted)
@@ -294,8 +294,8 @@ def _facet_identity(snapshot: Snapshot, field: int) -> tuple[int, int]:
     return snapshot.dictionaries[path].epoch, snapshot.dictionary_lengths[path]
 
 
-def _remembered_texts(view: SegmentView, field: int) -> TextColumn | None:
-    """Return the cached text column, if there is one that covers all live documents of the view."""
+def _cached_texts(view: SegmentView, field: int) -> TextColumn | None:
+    """Return the cached text column, if it covers all live documents of the view."""
     entry: _StoredTexts | None = COLUMN_CACHE.get(("texts", view.segment.uid, field))
     if entry is None:
         return None

@@ -1,5 +1,5 @@
-"""Items as bytes → their values.
+"""From the bytes of items to their values.
 
 extraction      JSON → values, by field and document
-value_parsing   these → numbers, facet keys
+value_parsing   values → numbers, facet keys
 """

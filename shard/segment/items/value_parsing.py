@@ -1,13 +1,13 @@
 """Numbers and facet keys of extracted values: from their JSON text, without a Python object each.
 
     1.50    ──▶  the double 1.5, the key "1.5"
-    -0      ──▶  the double 0.0, the key "0"
+    -0      ──▶  the double -0.0 (columns store 0.0), the key "0"
     1e400         no double: `common.json.scan` refuses it
     "a"           no number; its key is its text
 
-Nearly all numbers are easy: up to 15 digits and a small exponent, so that one multiplication or
-division of exact doubles rounds once, correctly. Kernels do these and list the others, which
-Python's parser takes over.
+Nearly all numbers have up to 15 digits and a small exponent, so one multiplication or division of
+exact doubles gives the correctly rounded result. A kernel parses these and lists the others, for
+Python's parser.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ once: correctly.
 def _parse_numbers(
     extraction: Extraction, selection: I64Array, powers: F64Array, slow: I64Array, out: F64Array
 ) -> int:
-    """Parse the easy numbers to `out`; list the positions of the others in `slow`."""
+    """Write the doubles of numbers to `out`; list in `slow` those that need Python's parser.
+
+    Returns:
+        The number of these.
+    """
     text = extraction.text
     num_slow = 0
     for i in range(len(selection)):

@@ -19,9 +19,9 @@ Space-efficient static trees and graphs, FOCS 1989.)
 
 A term is dense from one entry in `DOCS_PER_ENTRY_MAX` documents on: its bitset then takes about as
 much space as its list. The list of a prefix is dense from `PREFIX_DOCS_PER_ENTRY_MAX` on: there are
-four times as many of these, the middling ones are rarely searched together with another word, and
-then a search reads the list. All bitsets take a twenty-fifth of the disk. Small segments have none:
-their lists are short.
+four times as many of these, those of medium length are rarely searched together with another word,
+and then a search reads the list. All bitsets take a twenty-fifth of the disk. Small segments have
+none: their lists are short.
 
 Costs: 1 ns to look documents up in order, 5 ns to find their entries (30 ns if documents are far
 apart); 3 ns an entry to build.

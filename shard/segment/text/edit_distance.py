@@ -180,15 +180,3 @@ def distance_to_one(
                 return 1
             far = max(far, more)
     return 2 if far > end else start - far
-
-
-def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int | None:
-    """Return the OSA distance of a word and a term, or None if greater than `edits_max`.
-
-    With `is_prefix`, the distance to the nearest beginning of the term, as in `Vocabulary.similar`.
-    """
-    encoded = np.frombuffer(bytearray(term.encode()), np.uint8)
-    points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
-    band = np.empty((3, 5), np.int64)
-    distance = int(osa_distance(points, encoded, 0, len(encoded), edits_max, is_prefix, band))
-    return distance if 0 <= distance <= edits_max else None

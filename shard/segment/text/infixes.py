@@ -1,4 +1,4 @@
-"""Finds the words of a vocabulary that contain given letters.
+"""Infix search: finds the terms of a vocabulary that contain given letters.
 
     trigrams of the terms   term 0 = ab12   →  ab1 b12
                             term 1 = xb12c  →  xb1 b12 12c

@@ -34,7 +34,7 @@ _LOW32: Final = uint64(0xFFFFFFFF)
 
 @arguments
 class BatchWords(NamedTuple):
-    """The words of a batch, in the order in which they stand.
+    """The words of a batch, in document order.
 
     Attributes:
         numbers: word of each occurrence.

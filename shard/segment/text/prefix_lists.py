@@ -71,12 +71,13 @@ if TYPE_CHECKING:
 ENTRIES_MIN: Final = 16_384
 """Terms with fewer entries together are read one by one, in 150 µs."""
 DOCS_PER_ENTRY_MAX: Final = 8
-"""In larger segments a prefix needs one entry in this many documents: lists are half of the text's
-disk; three quarters of their bytes were in lists of fewer entries,"""
+"""In larger segments, a prefix needs one entry in this many documents. (Prefix lists are half of
+the text's disk space; with those of fewer entries, these would be three quarters of their bytes.)
+"""
 ENTRIES_MAX: Final = 262_144
-"""but never more than these, which are read one by one in 2.4 ms. (With a quarter of them, ten
-million items take 5.10 GB instead of 4.65, their merges after a load 66 s instead of 49, and a
-half-typed word 4.5 ms instead of 7.7.)
+"""A prefix with so many entries always has a list: reading its terms one by one takes 2.4 ms. (With
+a quarter of this, ten million items take 5.10 GB instead of 4.65, their merges after a load 66 s
+instead of 49, and a half-typed word 4.5 ms instead of 7.7.)
 """
 
 _PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @arguments
 class PartBases(NamedTuple):
-    """By part, what leads from its own offsets and ordinals to those of all parts.
+    """By part, what turns its own offsets and ordinals into those of `TextParts`.
 
     Attributes:
-        term_bytes: to be added to its offsets in these,
-        postings: in these,
-        positions: in these.
-        doc_map: where its part of this begins.
-        shifts: to be added to its ordinals of documents; -1: it loses some, see `doc_map`.
+        term_bytes: to add to its offsets in `term_bytes`.
+        postings: to add to its offsets in `postings`.
+        positions: to add to its offsets in `positions`.
+        doc_map: where its documents begin in `doc_map`.
+        shifts: to add to its document ordinals; -1: it loses documents, see `doc_map`.
     """
 
     term_bytes: NDArray[np.int64]
@@ -59,14 +59,14 @@ class TextParts(NamedTuple):
     """The text of segments being merged; the arrays of all parts, concatenated.
 
     Attributes:
-        term_bytes: as of a vocabulary, and so on.
-        term_starts: one more than there are terms in each part.
-        term_keys: by term.
-        postings: as of posting lists.
-        posting_starts: one more than there are terms in each part.
-        entry_counts: by term.
-        positions: as of `Positions`.
-        position_starts: one more than there are terms in each part.
+        term_bytes: as in `vocabulary.Terms`.
+        term_starts: likewise; each part has one more than it has terms.
+        term_keys: likewise, by term.
+        postings: as in `PostingLists`.
+        posting_starts: likewise; each part has one more than it has terms.
+        entry_counts: likewise, by term.
+        positions: as in `Positions`.
+        position_starts: likewise; each part has one more than it has terms.
         doc_map: new ordinal by old one, -1: dropped; only of parts that lose documents.
         term_bases: where the terms of each part begin in arrays by term, with a sentinel. In arrays
             with one more per part, part p begins p further on.
@@ -126,8 +126,8 @@ class MergedText(NamedTuple):
     """The text of a merged segment so far, with room for more.
 
     Attributes:
-        term_bytes: as of a vocabulary.
-        term_starts: as of a vocabulary.
+        term_bytes: as in `vocabulary.Terms`.
+        term_starts: as in `vocabulary.Terms`.
         lists: of its terms.
         doc_freqs: by term.
         positions: of its terms.

@@ -1,4 +1,4 @@
-"""Gives every distinct word of a batch a number, in one pass over its text.
+"""Numbers the distinct words of a batch, in one pass over its text.
 
     a document's strings, by field ─▶ words, 1,024 at a time ─▶ numbers and positions
                                       (tokenizer)               (hash table)

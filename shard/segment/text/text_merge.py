@@ -201,7 +201,7 @@ class _TextMerge:
         def in_bytes(
             name: str, starts: str, padding: int
         ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-            """Return the bytes of the terms, and for each part what leads from its own offsets."""
+            """Return the bytes of the terms, and by part what to add to its own offsets."""
             bounds = [(int(part[starts][a]), int(part[starts][b])) for part, a, b in ranges]
             pieces = [
                 part[name][low:high]
@@ -244,9 +244,10 @@ def _shift_of(doc_map: NDArray[np.int64]) -> int:
 
 
 def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
-    """Return the end of the terms from one on whose postings and positions have this many bytes.
+    """Return the end of the longest run of terms from `begin` whose bytes do not exceed a number.
 
-    It is one term at least, and as many as are left if that is less.
+    That is, neither the bytes of their postings nor those of their positions. The run has at least
+    one term, if any is left.
     """
     num_terms = len(part["text.term_keys"])
     stop = num_terms

@@ -23,10 +23,10 @@ digits are never expanded with typos, so a term can be near only before its firs
 Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. At most
 as many letters may be missing from the mask as there are edits.
 
-A term with another first letter is one edit further away than it is: few people mistype it, and
-those who read stumble over it (router, outer). One such edit is within a limit of one all the same,
-so that a word that the index lacks can still be found; the caller knows it by its distance of two.
-So a limit of two is one for terms with another first letter, which far fewer pass.
+A term with another first letter counts as one edit further away: people seldom mistype the first
+letter, and such a match looks wrong (outer for router). A limit of one still admits one such edit,
+so that a mistyped word which the index lacks finds something; its distance of two tells the caller.
+A limit of two admits no second edit there, so far fewer of these terms pass.
 
 Costs, 500,000 terms of 8 letters: exact 0.3 µs; prefix range 0.6 µs plus a step a term; one
 typo 0.35 ms, two 1.2 ms, of a prefix 0.8 and 2.2 ms; memory 8 + 8 + 4 + 1 bytes a term and its
@@ -392,8 +392,8 @@ def find_similar(
         edits_max: 1 or 2.
         is_prefix: whether to compare the word with the beginnings of terms.
         first: the first term that begins with the word's first letter.
-        last: after the last one; a term before or after these may be one edit off only, and is at
-            one more.
+        last: the first term after those. A term outside [first, last) may be only one edit away;
+            its distance is one more.
         terms: the vocabulary.
 
     Returns:

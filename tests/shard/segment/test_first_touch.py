@@ -41,7 +41,7 @@ elif sys.argv[2] == "verify":
 elif sys.argv[2] == "searched":
     segment.verify_searched()
 else:
-    segment.apart()
+    segment.remapped()
 print("went on")
 """
 
@@ -119,7 +119,7 @@ def test_verifying_stops_early_when_told_to(path: Path) -> None:
     assert not segment.is_verified
 
 
-@pytest.mark.parametrize("how", ["touch", "verify", "apart"])
+@pytest.mark.parametrize("how", ["touch", "verify", "remap"])
 @pytest.mark.parametrize("block", [1, 13, NUM_BLOCKS])
 def test_a_damaged_block_ends_the_process_before_it_is_read(
     path: Path, how: str, block: int

@@ -107,18 +107,18 @@ def test_a_file_that_was_written_is_mapped_as_if_opened(tmp_path: Path) -> None:
     assert all(np.array_equal(mapped[name], written[name]) for name in written)
 
 
-def test_a_segment_mapped_apart_is_the_same(tmp_path: Path) -> None:
+def test_a_remapped_segment_is_the_same(tmp_path: Path) -> None:
     in_memory = _segment()
-    assert in_memory.apart() is in_memory
+    assert in_memory.remapped() is in_memory
     in_memory.write(tmp_path / "1.segment")
     opened = Segment.open(tmp_path / "1.segment")
 
-    apart = opened.apart()
-    assert list(apart) == list(opened)
-    assert all(np.array_equal(apart[name], opened[name]) for name in opened)
-    assert not np.shares_memory(apart["docs.record"], opened["docs.record"])
+    remapped = opened.remapped()
+    assert list(remapped) == list(opened)
+    assert all(np.array_equal(remapped[name], opened[name]) for name in opened)
+    assert not np.shares_memory(remapped["docs.record"], opened["docs.record"])
     (tmp_path / "1.segment").unlink()
-    assert opened.apart() is opened
+    assert opened.remapped() is opened
 
 
 def test_temporary_file_is_gone_after_writing(tmp_path: Path) -> None:

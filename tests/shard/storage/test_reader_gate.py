@@ -26,7 +26,7 @@ def test_a_writer_waits_for_the_readers_inside_and_keeps_out_the_next_ones() -> 
     with ThreadPoolExecutor(2) as pool:
         with gate.reading():
             writer = pool.submit(write)
-            wait_until(lambda: gate.is_closed)
+            wait_until(lambda: gate._is_closed)
             assert order == []
             later = pool.submit(read)
         wait_until(lambda: order == ["writer"])
@@ -35,7 +35,7 @@ def test_a_writer_waits_for_the_readers_inside_and_keeps_out_the_next_ones() -> 
         writer.result()
         later.result()
     assert order == ["writer", "reader"]
-    assert not gate.is_closed
+    assert not gate._is_closed
 
 
 def test_a_writer_waits_for_a_copy_and_readers_do_not() -> None:
@@ -66,4 +66,4 @@ def test_a_writer_that_fails_lets_the_readers_in_again() -> None:
     except KeyError:
         pass
     with gate.reading():
-        assert not gate.is_closed
+        assert not gate._is_closed
