@@ -35,8 +35,8 @@ def kernel_files() -> Iterator[Path]:
 
 
 def native_files() -> Iterator[Path]:
-    """Yield the C files of the extension."""
-    yield from sorted((ROOT / "common" / "kernels" / "build").glob("*.c"))
+    """Yield the C files and headers of the extension."""
+    yield from sorted((ROOT / "common" / "kernels" / "build").glob("*.[ch]"))
 
 
 def module_name(path: Path) -> str:

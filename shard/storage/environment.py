@@ -489,7 +489,7 @@ class Environment:
         """Write zeros after the last page, for the next small commits; on the write thread.
 
         The sync of a commit that extends the file waits for the file system's journal, and so for
-        all other writes to the disk: 1 to 10 ms instead of 0.2. So the file grows by 16 to 256
+        all other writes to the disk: 1 to 10 ms instead of 0.2. So the file grows by up to 256
         pages at a time. A full disk is not an error here.
 
         Raises:

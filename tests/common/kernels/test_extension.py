@@ -352,9 +352,10 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     assert sources.is_current(extension)
     build = tmp_path / "common" / "kernels" / "build"
     build.mkdir(parents=True)
-    (build / "extension.c").write_text("")
-    assert not sources.is_current(extension)
-    (build / "extension.c").unlink()
+    for name in ("extension.c", "first_touch.h"):
+        (build / name).write_text("")
+        assert not sources.is_current(extension)
+        (build / name).unlink()
     (folder / "kernels.py").unlink()
     assert not sources.is_current(extension)
 
