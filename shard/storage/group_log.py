@@ -11,7 +11,7 @@
 (each after checksum and version, see codecs.py)
 
 A write group appends one value to `groups`: a few bytes at the right edge of a tree, whatever
-records it deletes. To write tombstones at once would rewrite a chunk of up to 8 KiB with every
+records it deletes. To write tombstones immediately would rewrite a chunk of up to 8 KiB with every
 update of a single item. The log is compacted into `tombstones` later, many groups at a time, once
 the horizon has passed them: no search needs to know any more *when* a record was deleted. Until
 then the log answers, also after a restart: what did the index look like at seq s; was this group

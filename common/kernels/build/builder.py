@@ -169,7 +169,7 @@ class _Build:
         if not total:
             return
         _tell(f"compiling {total} parts of the kernels with {self._num_workers} processors")
-        # Forked: what the plan has imported is there at once.
+        # Forked, so that workers need not import again what the plan has imported.
         context = multiprocessing.get_context("fork")
         started = partial(_start_worker, self._plan, self._folder, self._levels)
         with ProcessPoolExecutor(self._num_workers, context, started) as pool:

@@ -58,7 +58,7 @@ def find_compiler(*, for_cpp: bool = False) -> list[str]:
     """Return the command of a compiler.
 
     Raises:
-        CannotLink: there is none.
+        CannotLink: no compiler is found.
     """
     chosen = os.environ.get("CXX" if for_cpp else "CC")
     for command in (chosen, *(("c++", "g++", "clang++") if for_cpp else ("cc", "gcc", "clang"))):

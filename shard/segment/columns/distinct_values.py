@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _HASHED_FAST_MAX: Final = 2_000
-"""Documents and texts of a segment that are numbered at once."""
+"""Most documents and texts of a segment that are numbered within 2 ms."""
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 """Shifts of splitmix64's last step."""
 

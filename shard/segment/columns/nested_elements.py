@@ -1,8 +1,8 @@
 """Elements: the objects in a field, as the documents of a small segment of their own.
 
 Questions it answers: which conditions hold within *one* element of an array of objects, how many
-elements does a document have, and at which position of the array do they stand? The fields of
-elements have the same columns as those of documents, by element.
+elements does a document have, and at which positions of the array are they? The fields of elements
+have the same columns as those of documents, by element.
 
     {"variants": [{"size": "M"}, {"size": "L", "price": 9}]}    {"variants": {"size": "S"}}
 
@@ -175,7 +175,7 @@ def merge_elements(
             elements = element_segment(part, field)
             if elements is None:
                 continue
-            # An element lives and dies with its document: derive the map of elements from that of
+            # An element is dropped with its document: derive the map of elements from that of
             # documents.
             element_map = allocator.empty(len(elements.docs), np.int64)
             for piece in allocator.pieces(len(elements.docs)):

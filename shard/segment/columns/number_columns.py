@@ -524,7 +524,7 @@ def _has_number(values: NDArray[Any]) -> NDArray[np.bool_]:
 def _exact(
     docs: NDArray[np.uint32], values: NDArray[Any], residuals: NDArray[np.int16] | None
 ) -> _Numbers:
-    """Return numbers as they are stored, as doubles with residuals."""
+    """Return stored numbers as doubles with residuals."""
     doubles = values.astype(np.float64)
     if values.dtype == np.int64:
         residuals = int64_residuals(values, doubles)

@@ -55,8 +55,8 @@ class ObjectFields:
         """Build the columns of a batch.
 
         Args:
-            extraction: its values; if it was made without objects, no such field occurs.
-            facet_fields: dictionary of every facet, by field number; the batch's values are in it.
+            extraction: the values of the batch; extracted without objects if it has no such field.
+            facet_fields: dictionary of every facet, by field number; it has the batch's values.
         """
         arrays: dict[str, NDArray[Any]] = {}
         if not len(extraction.parents):

@@ -389,7 +389,7 @@ class Presence:
         return list_docs(words, self.count(field, aspect))
 
     def has_docs_besides(self, field: int, docs: FrozenBitMap) -> bool:
-        """Return whether any document other than some has the field, in any form."""
+        """Return whether any document but the given ones has the field, in any form."""
         for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
             if self.count(field, aspect) > len(docs) or not docs.issuperset(
                 FrozenBitMap(self.docs(field, aspect))

@@ -155,7 +155,7 @@ class TextColumn:
 
 
 def sort_key_of(collation: str) -> Callable[[bytes], bytes]:
-    """Return what gives a text, as UTF-8, the bytes that it is compared by."""
+    """Return the function from a text, as UTF-8, to the bytes that it is compared by."""
     return bytes if collation == CODE_POINTS else collator(collation).key
 
 

@@ -126,7 +126,7 @@ class _Fields(NamedTuple):
 
     Attributes:
         paths: those that are known.
-        overflow: the field of all other paths; -1: they are to be registered.
+        overflow: the field of all other paths; -1: register them.
     """
 
     paths: PathTable
@@ -135,7 +135,7 @@ class _Fields(NamedTuple):
 
 @arguments
 class _Stack(NamedTuple):
-    """By depth, what an open container needs to go on after what is nested in it.
+    """By depth, the state of an open container, to continue after what is nested in it.
 
     Attributes:
         is_object: whether it is an object; else an array.
@@ -179,11 +179,11 @@ class _Walk(NamedTuple):
 
 
 @arguments
-class _Place(NamedTuple):
-    """Where in its document a value stands.
+class _Location(NamedTuple):
+    """The path of a value's key, and the arrays around the value.
 
     Attributes:
-        field: of its key's path.
+        field: number of the path.
         length: bytes of that path.
         path_hash: hash of that path.
         arrays: arrays around the value, since the key.
@@ -260,12 +260,12 @@ def _end_of_literal(payload: U8Array, position: int) -> tuple[int, int]:
 
 
 @kernel(inline=True, allocates=False)
-def _open_object(walk: _Walk, depth: int, place: _Place, number: int) -> None:
-    """Push an object that stands at a place; the path of its keys begins with that of its own."""
+def _open_object(walk: _Walk, depth: int, location: _Location, number: int) -> None:
+    """Push an object, whose own path precedes those of its keys."""
     path, stack = walk.path, walk.stack
-    length, path_hash, outer_arrays = place.length, place.path_hash, place.outer_arrays
-    if place.arrays > 0:
-        outer_arrays = max(outer_arrays, min(place.arrays, 2))
+    length, path_hash, outer_arrays = location.length, location.path_hash, location.outer_arrays
+    if location.arrays > 0:
+        outer_arrays = max(outer_arrays, min(location.arrays, 2))
     if depth > 1:
         path[length] = 0x2E
         length += 1
@@ -278,23 +278,25 @@ def _open_object(walk: _Walk, depth: int, place: _Place, number: int) -> None:
 
 
 @kernel(inline=True, allocates=False)
-def _open_array(stack: _Stack, depth: int, place: _Place) -> _Place:
-    """Push an array that stands at a place; return the place of its elements."""
-    arrays = place.arrays + 1
+def _open_array(stack: _Stack, depth: int, location: _Location) -> _Location:
+    """Push an array; return the location of its elements."""
+    arrays = location.arrays + 1
     stack.is_object[depth] = False
-    stack.base_lengths[depth] = place.length
-    stack.base_hashes[depth] = place.path_hash
-    stack.fields[depth] = place.field
+    stack.base_lengths[depth] = location.length
+    stack.base_hashes[depth] = location.path_hash
+    stack.fields[depth] = location.field
     stack.objects[depth] = stack.objects[depth - 1]
     stack.arrays[depth] = arrays
-    stack.outer_arrays[depth] = place.outer_arrays
-    return _Place(place.field, place.length, place.path_hash, arrays, place.outer_arrays)
+    stack.outer_arrays[depth] = location.outer_arrays
+    return _Location(
+        location.field, location.length, location.path_hash, arrays, location.outer_arrays
+    )
 
 
 @kernel(inline=True, allocates=False)
-def _next_element(stack: _Stack, depth: int) -> _Place:
-    """Return the place of the next element of the open array: that of the elements before."""
-    return _Place(
+def _next_element(stack: _Stack, depth: int) -> _Location:
+    """Return the location of the open array's next element: that of the elements before."""
+    return _Location(
         stack.fields[depth],
         stack.base_lengths[depth],
         stack.base_hashes[depth],
@@ -305,15 +307,15 @@ def _next_element(stack: _Stack, depth: int) -> _Place:
 
 @kernel(inline=True, allocates=False)
 def _put_value(
-    out: Extraction, at: int, doc: int, kind: int, start: int, end: int, place: _Place
+    out: Extraction, at: int, doc: int, kind: int, start: int, end: int, location: _Location
 ) -> None:
     """Write a scalar or an empty container."""
     out.doc[at] = doc
-    out.field[at] = place.field
+    out.field[at] = location.field
     out.kind[at] = kind
     out.start[at] = start
     out.end[at] = end
-    out.shape[at] = 2 if place.arrays > 1 else max(place.outer_arrays, place.arrays)
+    out.shape[at] = 2 if location.arrays > 1 else max(location.outer_arrays, location.arrays)
 
 
 @kernel(inline=True, allocates=False)
@@ -385,8 +387,8 @@ def _extract_document(
 ) -> tuple[bool, int, _Progress]:
     """Extract the next document; the arrays have room for it.
 
-    Two loops: the outer one reads a value, opening containers on the way to it; the inner one
-    closes the containers that end after it, and reads the key of the next value.
+    Two loops: the outer one reads a value, opening the containers around it; the inner one closes
+    the containers that end after it, and reads the key of the next value.
 
     Returns:
         (whether all of its paths are known, length of the unknown one, what has been extracted).
@@ -401,7 +403,7 @@ def _extract_document(
     out.id_end[doc] = 0
     depth = 0
     stack.objects[0] = 0
-    place = _Place(int64(0), int64(0), HASH_BASIS, int64(0), int64(0))
+    location = _Location(int64(0), int64(0), HASH_BASIS, int64(0), int64(0))
     position = _skip_space(payload, documents.starts[doc])
     while True:
         # A value begins at `position`.
@@ -424,10 +426,10 @@ def _extract_document(
             else:
                 depth += 1
                 num_objects += 1
-                _open_object(walk, depth, place, num_objects)
+                _open_object(walk, depth, location, num_objects)
                 if tracks:
                     out.parents[num_objects] = stack.objects[depth - 1]
-                    out.object_fields[num_objects] = place.field if depth > 1 else NO_FIELD
+                    out.object_fields[num_objects] = location.field if depth > 1 else NO_FIELD
                 needs_key = True
         elif byte == 0x5B:
             # Array: empty, it is a value; otherwise push a level and read its first element.
@@ -438,17 +440,17 @@ def _extract_document(
                 kind = _EMPTY_ARRAY
             else:
                 depth += 1
-                place = _open_array(stack, depth, place)
+                location = _open_array(stack, depth, location)
                 continue
         else:
             position, kind = _end_of_literal(payload, position)
             value_end = position
         if kind != _NO_VALUE:
-            _put_value(out, num_values, doc, kind, value_start, value_end, place)
+            _put_value(out, num_values, doc, kind, value_start, value_end, location)
             if tracks:
                 out.object[num_values] = stack.objects[depth]
             num_values += 1
-            if depth == 1 and kind <= _INTEGER and _is_id(path, place.length):
+            if depth == 1 and kind <= _INTEGER and _is_id(path, location.length):
                 out.id_start[doc] = value_start
                 out.id_end[doc] = value_end
         # Close the containers that end here, read a key if one follows; stop at the next value.
@@ -469,7 +471,7 @@ def _extract_document(
                 seen[field, _OBJECT] = stack.objects[depth]
                 seen[field, _FIRST_VALUE] = num_values
                 stack.fields[depth] = field
-                place = _Place(field, length, path_hash, int64(0), stack.outer_arrays[depth])
+                location = _Location(field, length, path_hash, int64(0), stack.outer_arrays[depth])
                 position = _skip_space(payload, close + 1)  # the colon
                 position = _skip_space(payload, position + 1)
                 break
@@ -486,7 +488,7 @@ def _extract_document(
                 if stack.is_object[depth]:
                     needs_key = True
                     continue
-                place = _next_element(stack, depth)
+                location = _next_element(stack, depth)
                 break
             depth -= 1
         if depth == 0:

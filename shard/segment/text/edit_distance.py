@@ -109,8 +109,9 @@ def _compare_rest(
     """Compare a word from a column on with a term from a byte on.
 
     Returns:
-        0 if they are equal, or with `is_prefix` if the term goes on as the word; `end` + 1 if the
-        term ends before the word; else the byte after the first character that is not the word's.
+        0 if they are equal, or with `is_prefix` if the rest of the term begins with the rest of the
+        word; `end` + 1 if the term ends before the word; else the byte after the first character
+        that differs.
     """
     while column < len(word):
         if at >= end:

@@ -4,9 +4,9 @@
                             term 1 = xb12c  →  xb1 b12 12c
     lists                   hash(b12)  →  0 1     terms, ascending, each once
 
-Three bytes of a word in a row are a trigram; its hash says which list has the terms with it (and
-some with others of the same hash). The shortest of the lists of a word's trigrams is compared byte
-by byte, so the answer is exhaustive.
+Three adjacent bytes of a word are a trigram. Its hash selects a list of all terms that contain it
+(and of those with another trigram of that hash). The terms in the shortest list of a word's
+trigrams are compared byte by byte, so the answer is exhaustive.
 
 The lists are made when a segment is first searched for an infix (a million codes of ten letters:
 0.2 s and 40 MB) and kept in the LRU cache: an index that does not use them has none. If the cache

@@ -91,18 +91,18 @@ def _new_doc(new_docs: NewDocs, doc: int) -> int:
 def open_lists(
     firsts: U32Array, lasts: U32Array, list_at: I64Array, begin: int, end: int, last: int
 ) -> int:
-    """Let the prefix lists from one on be read instead of their terms.
+    """Enter prefix lists into `list_at`, to be read instead of their terms.
 
     Args:
         firsts: see `PrefixRanges`.
         lasts: see there.
-        list_at: see `TermCover`; gets the lists. Longer prefixes come first, so the widest stay.
-        begin: the first of the lists.
-        end: the first one that does not exist yet.
-        last: the first term that must not be read.
+        list_at: see `TermCover`; changed. Longer prefixes come first, so the widest remain.
+        begin: the first list to enter.
+        end: the number of lists.
+        last: enters only lists whose terms are all below this one.
 
     Returns:
-        The first list that is not to be read.
+        The first list that was not entered.
     """
     opened = begin
     while opened < end and lasts[opened] <= last:

@@ -307,7 +307,7 @@ def find_cuts(word: U8Array, length: int, terms: Terms) -> I64Array:
 
 @arguments
 class _Profile(NamedTuple):
-    """What length and letters tell of the terms that can be near a word.
+    """Bounds of length and letters for the terms that can be near a word.
 
     Attributes:
         letters: mask of the word.
@@ -355,7 +355,7 @@ class _PickScratch(NamedTuple):
 
 @kernel(allocates=False)
 def _pick_alike(masks: U32Array, lengths: U8Array, profile: _Profile, scratch: _PickScratch) -> int:
-    """Pick the terms whose length and letters let them be near; return how many.
+    """Pick the terms that length and letters do not rule out; return their number.
 
     The compiler vectorizes all loops but the last.
     """
