@@ -93,9 +93,9 @@ class EncodedItems:
         for first in range(0, len(self.offsets) - 1, ITEMS_AT_ONCE):
             bounds = self.offsets[first : first + ITEMS_AT_ONCE + 1]
             whole = self.arena[bounds[0] : bounds[-1]].tobytes()
-            places = itertools.pairwise((bounds - bounds[0]).tolist())
+            spans = itertools.pairwise((bounds - bounds[0]).tolist())
             keys = number_keys(self.first_record + first, len(bounds) - 1)
-            yield [(key, whole[a:b]) for key, (a, b) in zip(keys, places, strict=True)]
+            yield [(key, whole[a:b]) for key, (a, b) in zip(keys, spans, strict=True)]
 
 
 @kernel

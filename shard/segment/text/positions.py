@@ -1,4 +1,4 @@
-"""Positions: the places in a field at which a term occurs. For phrases and proximity.
+"""Positions: where in a field a term occurs, counted in words. For phrases and proximity.
 
 One byte array, in the order of the posting entries; an entry of term frequency n has n numbers:
 

@@ -345,7 +345,7 @@ def sum_freqs(postings: U8Array, packing: Packing, start: int, end: int) -> int:
 def sum_freqs_before(postings: U8Array, packing: Packing, count: int, befores: I64Array) -> None:
     """Write, by entry of a block, the sum of the frequencies of the entries before it.
 
-    `befores` has one more place, for the sum of all.
+    `befores` has one more element, for the sum of all.
     """
     mask = (_ONE << uint64(packing.freq)) - _ONE
     bit = packing.first
