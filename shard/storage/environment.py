@@ -261,6 +261,7 @@ class Environment:
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, truncated, damaged, or not LMDB's.
             StorageFailure: the device refused the sync.
+            Unavailable: memory ran out.
             OSError: the system refused to open it.
         """
         meta = read_meta_page(folder / DATA_FILE)
@@ -273,14 +274,16 @@ class Environment:
             raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
         file_bytes = (meta.last_page + 1) * meta.page_size
         environment = cls._open(folder, map_bytes_max, file_bytes=file_bytes)
-        environment._env.reader_check()
         try:
+            environment._env.reader_check()
             with environment.read():
                 for _ in environment.look_ahead(*_WALKED_AT_OPEN):
                     pass
-        except InternalError as error:
+        except BaseException as error:
             environment.close()
-            raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
+            if isinstance(error, InternalError):
+                raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
+            raise
         return environment
 
     @classmethod

@@ -304,6 +304,22 @@ def test_a_read_without_a_reader_slot_is_refused_but_nothing_is_called_damaged(
     environment.close()
 
 
+def test_an_environment_that_cannot_be_read_yet_can_be_opened_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _filled(tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Unavailable("memory ran out; try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Environment, "look_ahead", refuse)
+        with pytest.raises(Unavailable) as caught:
+            Environment.open(tmp_path, _MAP)
+    assert caught.value.__traceback__ is not None  # which refers to all that was opened
+    Environment.open(tmp_path, _MAP).close()
+
+
 def test_environment_that_cannot_be_mapped_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
