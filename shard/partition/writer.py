@@ -240,7 +240,7 @@ class Writer:
         partition = self._partition
         settings = partition.settings
         limit = settings.map_bytes_max // 100 * settings.map_watermark_percent
-        if partition.environment.bytes_used() + len(request.payload) > limit:
+        if partition.environment.uses_more_than(limit - len(request.payload)):
             raise StorageFull(
                 f"the index has reached {settings.map_watermark_percent} % of its greatest size of "
                 f"{settings.map_bytes_max} bytes on a shard: delete items, or raise "

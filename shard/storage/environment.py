@@ -208,6 +208,7 @@ class Environment:
                 fill(Transaction(txn, self._databases))
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
+        self._size_seen = 0
         self._mappings: list[Mapping] | None = None
         # LMDB's environment closes when the last user of this object has dropped it. A process may
         # open a file only once, so `closed` says when LMDB has unmapped it: shortly after that.
@@ -499,13 +500,15 @@ class Environment:
             OSError: the device failed.
         """
         end = self.file_bytes()
+        room = min(ROOM_BYTES, max(ROOM_BYTES_MIN, end))
+        if self._size_seen - end >= room // ROOM_SHARE:  # an open file never shrinks
+            return
         with self.data_path.open("r+b", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            room = min(ROOM_BYTES, max(ROOM_BYTES_MIN, end))
+            size = self._size_seen = os.fstat(file.fileno()).st_size
             if size - end >= room // ROOM_SHARE:
                 return
             try:
-                os.pwrite(file.fileno(), bytes(end + room - size), size)
+                self._size_seen += os.pwrite(file.fileno(), bytes(end + room - size), size)
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
@@ -523,6 +526,10 @@ class Environment:
                 stat = txn.stat(database)
                 pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         return int(pages * self._page_size)
+
+    def uses_more_than(self, num_bytes: int) -> bool:
+        """Return whether pages in use have more bytes; counts them only if the file has more."""
+        return self.file_bytes() > num_bytes and self.bytes_used() > num_bytes
 
     def release_pages(self) -> None:
         """Release the resident pages of the file; see `residency`."""

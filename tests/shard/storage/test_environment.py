@@ -189,6 +189,24 @@ def test_bytes_used_shrinks_after_deletes(tmp_path: Path) -> None:
             txn.delete(SubDatabase.META, b"%d" % number)
 
     assert environment.bytes_used() < before / 5
+    assert environment.file_bytes() >= before
+    assert environment.uses_more_than(environment.bytes_used() - 1)
+    assert not environment.uses_more_than(environment.bytes_used())
+    environment.close()
+
+
+def test_room_is_written_again_once_it_is_used_up(tmp_path: Path) -> None:
+    path = _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    sizes = []
+
+    for number in range(3):
+        environment.reserve()
+        sizes.append(path.stat().st_size)
+        with environment.write() as txn:
+            txn.put(SubDatabase.META, b"new %d" % number, bytes(ROOM_BYTES))
+
+    assert sizes == sorted(set(sizes))
     environment.close()
 
 
