@@ -6,7 +6,8 @@ maps each of those separately, until it has seen larger ones freed, so that ever
 array is a page fault: a tenth of the processor time of a load. Here arrays of up to
 `MMAP_THRESHOLD_BYTES` come from arenas, which reuse freed pages. The arenas alone would keep these
 forever, so free memory is returned to the system whenever the process has grown by a few megabytes,
-or uses a few megabytes less, and when an index becomes idle. Few arenas waste less memory.
+or uses a few megabytes less, and when an index that was written to becomes idle. Few arenas waste
+less memory.
 
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.
@@ -23,6 +24,7 @@ import functools
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,6 +103,14 @@ def allocated() -> Allocated:
     return Allocated(num_bytes, sys.getallocatedblocks())
 
 
+_trim_wanted = threading.Event()
+
+
+def trim_soon() -> None:
+    """Let the event loop return free memory at its next check; from any thread."""
+    _trim_wanted.set()
+
+
 async def trim_periodically() -> None:
     """Return free memory from time to time, until cancelled.
 
@@ -110,7 +120,9 @@ async def trim_periodically() -> None:
     trimmer = Trimmer()
     while True:
         await asyncio.sleep(POLL_SECONDS)
-        trimmer.trim_if_due()
+        is_wanted = _trim_wanted.is_set()
+        _trim_wanted.clear()
+        trimmer.trim_if_due(is_wanted=is_wanted)
 
 
 class Trimmer:
@@ -120,16 +132,18 @@ class Trimmer:
         self._least = _anonymous_bytes()
         self._in_use = allocated().num_bytes
 
-    def trim_if_due(self) -> bool:
+    def trim_if_due(self, *, is_wanted: bool = False) -> bool:
         """Return free memory to the system if there may be much; return whether it did.
 
-        There may be if the process has grown since the last time, or uses less of what it has.
+        There may be if the process has grown since the last time, or uses less of what it has; or
+        somebody has asked for it.
         """
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)
         in_use = allocated().num_bytes
         self._in_use = max(self._in_use, in_use)
-        if max(anonymous - self._least, self._in_use - in_use) < GROWTH_BYTES:
+        has_changed = max(anonymous - self._least, self._in_use - in_use) >= GROWTH_BYTES
+        if not has_changed and not is_wanted:
             return False
         trim()
         self._least = _anonymous_bytes()

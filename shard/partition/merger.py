@@ -29,7 +29,7 @@ import numpy as np
 from common.errors import StorageFull
 from common.process.faults import fault
 from common.process.logs import Log
-from common.process.memory import trim
+from common.process.memory import trim_soon
 from common.process.priority import run_in_background
 from shard.caches.lru_cache import (
     BOUNDS_CACHE,
@@ -79,6 +79,7 @@ class Job:
         num_segments: how many there were at the last visit that found no work.
         is_merging: whether a step is in progress.
         num_steps: merges and flushes done since the index was opened.
+        num_steps_tidied: as many as there were when the index was last found idle.
         seconds: that they took together.
     """
 
@@ -92,6 +93,7 @@ class Job:
     num_segments: int = 0
     is_merging: bool = False
     num_steps: int = 0
+    num_steps_tidied: int = 0
     seconds: float = 0.0
 
     def is_due(self, now: float) -> bool:
@@ -254,7 +256,9 @@ class Merger:
         job.partition.forget_revisions()
         for cache in (BOUNDS_CACHE, COLUMN_CACHE, FACET_ROWS_CACHE, FILTER_CACHE, PAIRS_CACHE):
             cache.sweep()
-        trim()
+        if job.num_steps != job.num_steps_tidied:  # one that was only opened has freed little
+            job.num_steps_tidied = job.num_steps
+            trim_soon()
         return False
 
 

@@ -93,6 +93,28 @@ async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyP
     keeping.cancel()
 
 
+async def test_a_running_process_trims_once_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims = 0
+    trimmed = asyncio.Event()
+
+    def trim() -> None:
+        nonlocal trims
+        trims += 1
+        trimmed.set()
+
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: MIB)
+    monkeypatch.setattr(memory, "allocated", lambda: Allocated(MIB, 0))
+    monkeypatch.setattr(memory, "trim", trim)
+    monkeypatch.setattr(memory, "POLL_SECONDS", 0.005)
+    memory.trim_soon()
+    keeping = asyncio.create_task(trim_periodically())
+    async with asyncio.timeout(10):
+        await trimmed.wait()
+    await asyncio.sleep(0.05)
+    assert trims == 1
+    keeping.cancel()
+
+
 def test_memory_that_went_back_by_itself_counts_as_growth_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ from common.process import faults
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
+from shard.partition import merger
 from shard.partition.merger import Job, Merger, flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
@@ -38,7 +40,8 @@ class Running:
         self.thread = ThreadPoolExecutor(1)
         self.merger = Merger()
         self.merger.start()
-        self.merger.add(Job(self.partition, self.writer, self.thread.submit))
+        self.job = Job(self.partition, self.writer, self.thread.submit)
+        self.merger.add(self.job)
 
     def _fail(self, error: BaseException) -> None:
         raise AssertionError from error
@@ -154,6 +157,21 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
 
     assert has_rested()
     assert len(_live(running.partition.newest)) == 169
+
+
+def test_memory_is_returned_after_merges_only(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for each index that is opened: allocations of searches wait for it."""
+    asked = threading.Event()
+    monkeypatch.setattr(merger, "trim_soon", asked.set)
+
+    while running.job.is_pending:
+        time.sleep(0.005)
+    assert not asked.is_set()
+
+    running.apply(1, 0, [(id, 1) for id in range(300)])
+    assert asked.wait(10)
 
 
 def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
