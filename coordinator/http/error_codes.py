@@ -116,7 +116,12 @@ _ROWS: Final = (
     ("overloaded", 503, "too much at once; see Retry-After"),
     ("switched", 503, "the configuration is being replaced, for long; see Retry-After"),
     ("log_unavailable", 503, "several hosts: the log is away, so nothing is written; reads go on"),
-    ("replica_lags", 503, "several hosts: this one lags by more than X-Max-Lag-Ms"),
+    (
+        "replica_lags",
+        503,
+        "several hosts: this one lags by more than X-Max-Lag-Ms, or too far to know that an index, "
+        "alias or key does not exist",
+    ),
     ("replica_stopped", 503, "several hosts: this one differs from the others; ask another one"),
     ("starting", 503, "the service is starting; see Retry-After"),
     ("partly_stored", 500, "items without ids: not_stored and unknown say which to look after"),

@@ -109,7 +109,7 @@ class SharedLog(WriteLog):
         self.peers = Peers(host, lambda: self.state)
         self._trimmer = LogTrimmer(host)
         host.catalog.propose = self._changes.change
-        host.catalog.check_complete = host.cluster.check_serving
+        host.catalog.check_complete = self._check_complete
         host.serving.on_stop += [self._queues.fail_waiting, self._own.fail]
 
     # --- life
@@ -157,6 +157,15 @@ class SharedLog(WriteLog):
         self._host.progress.stop_for_good(reason)
         self._follower.stop(reason)
         self._tasks.start(self._host.progress.save())
+
+    def _check_complete(self) -> None:
+        """Refuse to say that an index or a key does not exist while another host may have made it.
+
+        Raises:
+            Unavailable: `starting` or `replica_lags`.
+        """
+        self._host.cluster.check_serving()
+        self.watch.check_complete()
 
     # --- for operators
 

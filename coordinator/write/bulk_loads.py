@@ -257,6 +257,11 @@ class BulkLoads:
             result.add(report.end(await _finished(under_way.popleft())))
             progress.items_stored = result.created + result.updated
 
+        async def write(batch: WriteBatch) -> AppliedBatch:
+            # In one step: while the task waits to start, the index may be deleted.
+            queue = present_queue(self._log, self._catalog, index)
+            return await queue.write(batch, Deadline.after_ms(patience_ms))
+
         def next_batch() -> tuple[Items, Any] | None:
             items = next(chunks, None)
             if items is None:
@@ -268,12 +273,9 @@ class BulkLoads:
                 self.check_not_ending()
                 items, parts = read
                 batch = WriteBatch.of_items(items, parts)
-                write = present_queue(self._log, self._catalog, index).write(
-                    batch, Deadline.after_ms(patience_ms)
-                )
-                under_way.append(asyncio.create_task(write))
+                under_way.append(asyncio.create_task(write(batch)))
                 report.begin(len(items.starts), has_anonymous=batch.is_anonymous is not None)
-                del read, items, parts, batch, write
+                del read, items, parts, batch
                 if len(under_way) >= BULK_BATCHES_MAX:
                     await confirm_oldest()
             while under_way:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import Unavailable
-from coordinator.replication.host.log_watch import FRESH_SECONDS, LogWatch
+from coordinator.replication.host.log_watch import COMPLETE_SECONDS, FRESH_SECONDS, LogWatch
 from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.replication.publishing.publishing import Publisher
 
@@ -52,3 +52,23 @@ async def test_what_the_log_had_long_ago_does_not_count() -> None:
     assert not watch.has_caught_up
     watch._take(_info(12), time.monotonic())
     assert watch.has_caught_up
+
+
+async def test_a_host_that_may_lack_what_others_made_does_not_deny_it() -> None:
+    host = _host(shown_seq=9)
+    watch = LogWatch(host, None)
+    with pytest.raises(Unavailable, match="may lack") as refused:
+        watch.check_complete()  # it has not heard from the log yet
+    assert refused.value.code == "replica_lags"
+    watch._take(_info(9), time.monotonic())
+    watch.check_complete()
+    watch._take(_info(12), time.monotonic())
+    watch.check_complete()  # it lacks an entry, but not for long
+    watch.caught_up_at -= 2 * COMPLETE_SECONDS
+    with pytest.raises(Unavailable, match="may lack"):
+        watch.check_complete()
+    host.serving.shown_seq = 12
+    watch.check_complete()
+    watch.heard_at -= 2 * COMPLETE_SECONDS  # as of a host that was stopped, or cut off
+    with pytest.raises(Unavailable, match="may lack"):
+        watch.check_complete()

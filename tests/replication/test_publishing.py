@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from coordinator.replication.host.own_changes import OwnChanges
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import CONTENT_BYTES_MAX, Kind
 from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPublished
+from coordinator.replication.log.stream import DUPLICATES_SECONDS
 from coordinator.replication.publishing import publishing
 from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publishing import Publisher
@@ -22,19 +24,17 @@ from coordinator.write.write_batch import Items, WriteBatch
 
 
 class _Log:
-    """The log, its watch, and this host: each message meets the next of these errors."""
-
-    cluster = None
-    heard_at = 0.0
+    """The log's stream: each message meets the next of these errors."""
 
     def __init__(self, *errors: LogAway | None) -> None:
-        self.stream = self
         self.elected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._errors = list(errors)
         self.ids: list[str] = []
+        self.now = 1_000.0
+        """By the leader's clock."""
 
-    def doubt(self) -> None:
-        pass
+    async def info(self, _seconds: float) -> Any:
+        return SimpleNamespace(answered_at=self.now)
 
     async def publish(self, id: str, _message: bytes) -> int:
         self.ids.append(id)
@@ -44,8 +44,48 @@ class _Log:
         return len(self.ids)
 
 
+class _ForgetfulLog(_Log):
+    """A log that stores entries, remembers their ids for ten minutes, and never confirms at once.
+
+    Attributes:
+        stored: id of each entry, and when it was stored.
+        suspended_seconds: how long this machine is suspended after it has sent an entry.
+    """
+
+    def __init__(self, suspended_seconds: float, *, is_elected: bool = False) -> None:
+        super().__init__(None)
+        self.stored: list[tuple[str, float]] = []
+        self.suspended_seconds = suspended_seconds
+        self._is_elected = is_elected
+
+    async def publish(self, id: str, message: bytes) -> int:
+        known = [at for one, at in self.stored if one == id]
+        if not any(self.now - at <= DUPLICATES_SECONDS for at in known):
+            self.stored.append((id, self.now))
+        if len(self.stored) > 1 or known:
+            return len(self.stored)
+        self.now += self.suspended_seconds
+        if not self._is_elected:
+            raise LogAway("the confirmation is lost")
+        asyncio.get_running_loop().call_later(0.05, self.elected.set_result, None)
+        await asyncio.Event().wait()  # the former leader answers no more
+        raise AssertionError
+
+
 def publisher_to(log: _Log) -> Publisher:
-    return Publisher(cast(ThisHost, log), cast(LogWatch, log), cast(Applier, None))
+    class Watch:
+        heard_at = 0.0
+        info = SimpleNamespace(answered_at=log.now)
+
+        @property
+        def elected(self) -> asyncio.Future[None]:
+            return log.elected
+
+        def doubt(self) -> None:
+            pass
+
+    host = SimpleNamespace(cluster=None, stream=log)
+    return Publisher(cast(ThisHost, host), cast(LogWatch, Watch()), cast(Applier, None))
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +110,31 @@ async def test_what_any_server_was_sent_may_be_carried_out() -> None:
     assert type(await failed(_Log(LogAway("silent")))) is LogAway
     error = await failed(_Log(LogAway("silent"), NotConnected("away")))
     assert not isinstance(error, NotPublished)
+
+
+@pytest.mark.parametrize("is_elected", [False, True])
+async def test_an_entry_that_the_log_has_forgotten_is_not_sent_again(
+    is_elected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This machine was suspended meanwhile, and its own clock with it; or the log's was set."""
+    monkeypatch.setattr(publishing, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 60.0)
+    log = _ForgetfulLog(DUPLICATES_SECONDS + 1, is_elected=is_elected)
+    error = await failed(log)
+    assert not isinstance(error, NotPublished)
+    assert len(log.stored) == 1
+
+
+@pytest.mark.parametrize("is_elected", [False, True])
+async def test_an_entry_that_the_log_remembers_is_sent_again(
+    is_elected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 60.0)
+    log = _ForgetfulLog(3.0, is_elected=is_elected)
+    applied: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    assert await publisher_to(log).append(Kind.WRITE, "id", b"entry", applied) == 1
+    assert len(log.stored) == 1
 
 
 async def test_pieces_without_their_entry_are_not_carried_out() -> None:

@@ -88,6 +88,8 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
         started = time.monotonic()
         assert refused()
         assert time.monotonic() - started < 2
+        # Another host, which the log answers, may have made an index meanwhile.
+        wait_until(lambda: _denied(service) == {(503, "replica_lags")})
         assert client.search(INDEX, query="sea")["pagination"]["total"] == 1
         log.servers[2].kill()
         wait_until(lambda: b'"seq":2' in data_directory.replica_path(service.data).read_bytes())
@@ -95,10 +97,20 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
         service.restart()  # without any log
         client = service.client()
         assert client.search(INDEX, query="sea")["pagination"]["total"] == 1
+        assert _denied(service) == {(503, "replica_lags")}
         for number in range(3):
             log.start(number)
         wait_until(lambda: client.post(f"/{INDEX}/items", [{"id": 4}]).status == 200)
+        wait_until(lambda: _denied(service) == {(404, "index_not_found")})
         client.close()
+
+
+def _denied(service: Service) -> set[tuple[int, str]]:
+    """Return what a host says of an index that it does not have, to a read and to a write."""
+    return {
+        _status(service, "GET", "/made-elsewhere/search", {}),
+        _status(service, "PUT", "/made-elsewhere/items/1", {}),
+    }
 
 
 @pytest.mark.parametrize("num_coordinators", [1, 2])

@@ -166,6 +166,7 @@ class JetStream:
 
     def _info(self) -> dict[str, Any]:
         return {
+            "ts": datetime.fromtimestamp(EPOCH + self.world.now, UTC).isoformat(),
             "state": {"first_seq": 1, "last_seq": self.last_seq, "bytes": 0},
             "config": {"num_replicas": 3, "metadata": self.metadata},
             "cluster": {

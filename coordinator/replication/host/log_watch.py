@@ -24,6 +24,8 @@ PAUSE_SECONDS: Final = 0.1
 FRESH_SECONDS: Final = 2.0
 """A host that has just started accepts writes once it had everything that the log had so long ago:
 each would wait until all entries before it are applied, and keep its client from other hosts."""
+COMPLETE_SECONDS: Final = 5.0
+"""A host that is not known to have had everything within this time may lack what others made."""
 AWAY_SECONDS: Final = 2.5
 """A log that has not answered for this long is away: nothing is accepted until it answers. Before,
 changes wait: a new leader may be elected meanwhile."""
@@ -92,6 +94,22 @@ class LogWatch:
         if not 0 <= self.lag_ms <= lag_ms_max:
             raise Unavailable(
                 f"this host may lack what is older than {lag_ms_max} ms; ask another one",
+                code="replica_lags",
+            )
+
+    def check_complete(self) -> None:
+        """Refuse to say that something does not exist if another host may have made it.
+
+        Raises:
+            Unavailable: `replica_lags`.
+        """
+        complete_at = self.caught_up_at
+        if self.info is not None and self._serving.shown_seq >= self.info.last_seq:
+            complete_at = max(complete_at, self.heard_at)
+        if time.monotonic() - complete_at > COMPLETE_SECONDS:
+            raise Unavailable(
+                "this host lags, and may lack what was made through another one: try again "
+                "shortly, or another host",
                 code="replica_lags",
             )
 

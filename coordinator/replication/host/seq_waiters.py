@@ -1,4 +1,4 @@
-"""Requests that wait until this host has come to an entry of the log."""
+"""Requests that wait until this host has reached an entry of the log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from common.errors import DeadlineExceeded, ServiceError
 
 
 class SeqWaiters:
-    """Who waits for which entry.
+    """The waiting requests, each with the entry that it waits for.
 
     Args:
-        shown_seq: returns how far searches see.
+        reached_seq: returns the entry that this host has reached, for error messages.
     """
 
-    def __init__(self, shown_seq: Callable[[], int]) -> None:
-        self._shown_seq = shown_seq
+    def __init__(self, reached_seq: Callable[[], int]) -> None:
+        self._reached_seq = reached_seq
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait(self, seq: int, deadline: Deadline) -> None:
@@ -34,7 +34,7 @@ class SeqWaiters:
                 await waiting
         except TimeoutError:
             raise DeadlineExceeded(
-                f"this host has applied the log up to {self._shown_seq()}, not to {seq}"
+                f"this host has applied the log up to {self._reached_seq()}, not to {seq}"
             ) from None
         finally:
             self._waiters[:] = [one for one in self._waiters if one[1] is not waiting]

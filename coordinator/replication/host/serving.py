@@ -42,7 +42,7 @@ class Serving:
         self._target = 0
         """The entry from which on this host may serve."""
         self._shown = SeqWaiters(lambda: self.shown_seq)
-        self._applied = SeqWaiters(lambda: self.shown_seq)
+        self._applied = SeqWaiters(lambda: self.applied_seq)
         self.why_stopped = ""
         self.on_stop: list[Callable[[Unavailable], None]] = []
         cluster.admission.withheld = Unavailable(
@@ -103,7 +103,7 @@ class Serving:
         self._shown.reach(seq)
 
     async def wait_for(self, seq: int, deadline: Deadline) -> None:
-        """Return once everything up to an entry is applied here.
+        """Return once searches here see everything up to an entry.
 
         Raises:
             DeadlineExceeded: it was not in time.

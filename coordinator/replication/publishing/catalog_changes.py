@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from common.errors import Unavailable
+from common.errors import NotFound, Unavailable
 from common.protocol.messages import IndexEntry
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying.applying import Applier
@@ -97,13 +97,18 @@ class CatalogChanges:
             function: returns the new state; called again if another host was faster.
 
         Raises:
+            NotFound: of `function`; there is no such index or alias on any host.
             Unavailable: `log_unavailable`; nothing was changed unless the message says otherwise.
         """
         async with self._proposing:
             while True:
                 self._publisher.check_writable()
                 before = self._catalog.state
-                after = function(before)
+                try:
+                    after = function(before)
+                except NotFound:
+                    self._catalog.check_complete()
+                    raise
                 if after == before:
                     return after
                 if await self._propose(CatalogChange.between(before, after)):

@@ -1,6 +1,9 @@
 """Publishes entries until the log has them, in pieces where they are long.
 
 Publishing again is safe while the log remembers the entry's id; we give up long before it forgets.
+How long that is, the clock of the log's leader says: ours stands still while this machine is
+suspended, and the leader's may be set. So we ask for its time before we publish an entry again.
+
 A change that was given up may still be carried out: its outcome is unknown, unless no server was
 ever sent the entry, or a piece of it was given up, without which nothing names the others.
 """
@@ -14,7 +17,7 @@ from typing import Final
 from common.errors import StorageFull, Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.applying import Applier
-from coordinator.replication.host.log_watch import LogWatch
+from coordinator.replication.host.log_watch import ANSWER_SECONDS, LogWatch
 from coordinator.replication.host.position import new_host
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import (
@@ -33,6 +36,9 @@ GIVE_UP_AWAY_SECONDS: Final = 5.0
 """The same while the log's leader does not answer either."""
 PAUSE_SECONDS: Final = 0.1
 """Pause before an entry is published again."""
+REPEAT_SECONDS_MAX: Final = 30.0
+"""An entry that was sent this long ago, by the clock of the log's leader, is not sent again: half
+of the shortest time for which a log recognises it (`DUPLICATES_SECONDS_MIN` in `log_safety`)."""
 DOUBT_SECONDS: Final = 0.25
 """An entry that is not confirmed within this time makes us ask whether the log has a leader."""
 
@@ -131,21 +137,16 @@ class Publisher:
             LogAway: it was given up.
         """
         begun_at = time.monotonic()
+        sent_at: float | None = None
         may_be_stored = False
         while True:
-            publishing = asyncio.ensure_future(self._stream.publish(id, message))
-            try:
-                waited = (publishing, applied)
-                done, _ = await asyncio.wait(
-                    waited, timeout=DOUBT_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not done:
-                    self._watch.doubt()
-                    elected = self._watch.elected
-                    await asyncio.wait((*waited, elected), return_when=asyncio.FIRST_COMPLETED)
-            except BaseException:
-                publishing.cancel()
-                raise
+            if not may_be_stored:
+                sent_at = None if self._watch.info is None else self._watch.info.answered_at
+                sending = self._stream.publish(id, message)
+            else:
+                sending = self._publish_again(id, message, sent_at)
+            publishing = asyncio.ensure_future(sending)
+            await self._until_confirmed(publishing, applied)
             if not publishing.done():
                 publishing.add_done_callback(lambda one: one.cancelled() or one.exception())
                 if applied.done():  # so the log has it
@@ -155,6 +156,8 @@ class Publisher:
                 continue
             try:
                 return publishing.result()
+            except _TooLate:
+                raise
             except LogAway as error:
                 may_be_stored = may_be_stored or not isinstance(error, NotConnected)
                 self._watch.doubt()
@@ -168,6 +171,49 @@ class Publisher:
                         raise
                     raise NotPublished(str(error)) from error
             await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _until_confirmed(
+        self, publishing: asyncio.Future[int], applied: asyncio.Future[bool]
+    ) -> None:
+        """Return when an attempt has ended, when it is not needed any more, or at a new leader."""
+        waited = (publishing, applied)
+        try:
+            done, _ = await asyncio.wait(
+                waited, timeout=DOUBT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                self._watch.doubt()
+                elected = self._watch.elected
+                await asyncio.wait((*waited, elected), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            publishing.cancel()
+            raise
+
+    async def _publish_again(self, id: str, message: bytes, sent_at: float | None) -> int:
+        """Publish a message that the log may have, unless the log may have forgotten its id.
+
+        Args:
+            id: of the message.
+            message: the same as before.
+            sent_at: when it was first sent, or a little earlier, by the clock of the log's leader;
+                None: the leader does not say.
+
+        Raises:
+            _TooLate: the log might store it a second time.
+            LogAway: it is not known whether the log has it.
+        """
+        if sent_at is not None:
+            info = await self._stream.info(ANSWER_SECONDS)
+            now = None if info is None else info.answered_at
+            if now is not None and now - sent_at > REPEAT_SECONDS_MAX:
+                raise _TooLate(
+                    f"an entry was sent to the log {now - sent_at:.0f} s ago, by the log's clock"
+                )
+        return await self._stream.publish(id, message)
+
+
+class _TooLate(LogAway):
+    """An entry was first sent too long ago to be sent again."""
 
 
 def not_confirmed(error: LogAway) -> str:

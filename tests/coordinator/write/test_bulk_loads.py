@@ -80,6 +80,30 @@ class TestBulk:
             await service.loads.load(index, chunks(b"{"))
         assert service.loads.running == []
 
+    async def test_no_group_waits_in_the_queue_of_a_deleted_index(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        queue_of = service.loads._log.queue
+        waited: list[bool] = []
+
+        def queue(number: int) -> Any:
+            """Return the queue, and let its index be deleted in the next turn of the loop."""
+            is_deleted: list[bool] = []
+            asyncio.get_running_loop().call_soon(is_deleted.append, True)
+            write = queue_of(number).write
+
+            async def noted(*arguments: Any) -> Any:
+                waited.append(bool(is_deleted))
+                return await write(*arguments)
+
+            return SimpleNamespace(write=noted)
+
+        monkeypatch.setattr(service.loads._log, "queue", queue)
+        await service.loads.load(index, chunks(lines([{"id": 1}])))
+        assert waited == [False]
+
     async def test_items_without_ids_keep_their_order_too(self, make_service: MakeService) -> None:
         service = await make_service(3, group_bytes=65_536)
         index = await service.configure()
