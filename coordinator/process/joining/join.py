@@ -120,13 +120,13 @@ async def _join(settings: Settings) -> None:
         await stream.close()
 
 
-async def _info(stream: LogStream, patience: float) -> StreamInfo | None:
+async def _info(stream: LogStream, seconds: float) -> StreamInfo | None:
     """Connect, and return the state of the log; retry for some seconds.
 
     Raises:
         LogAway: it has not answered.
     """
-    give_up_at = time.monotonic() + patience
+    give_up_at = time.monotonic() + seconds
     while True:
         try:
             if not stream.is_connected:
