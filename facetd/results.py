@@ -233,6 +233,8 @@ class WriteResult(Struct):
     rejected: int = 0
     errors: list[dict[str, Any]] = []
     seq: int = 0
+    warnings: list[str] = []
+    """How many items have no id."""
 
 
 class ConfigurationResult(Struct):

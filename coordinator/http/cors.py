@@ -12,9 +12,9 @@ from typing import Final
 PREFLIGHT: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
-    b"X-Min-Seq, X-Max-Lag-Ms, X-Request-Id, X-Algolia-API-Key, X-Algolia-Application-Id, "
-    b"X-Algolia-Agent, "
-    b"X-Algolia-UserToken, X-Algolia-Request-Id, X-Algolia-Correlation-Id\r\n"
+    b"If-None-Match, X-Min-Seq, X-Max-Lag-Ms, X-Request-Id, X-Algolia-API-Key, "
+    b"X-Algolia-Application-Id, X-Algolia-Agent, X-Algolia-UserToken, X-Algolia-Request-Id, "
+    b"X-Algolia-Correlation-Id\r\n"
     b"Access-Control-Max-Age: 600\r\n"
 )
 """Further header lines of the response to a preflight."""

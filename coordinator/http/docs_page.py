@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from html import escape
@@ -17,10 +18,12 @@ from coordinator.http.route_description import (
     own_parameters,
     shared_parameters,
 )
+from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
 
+EXAMPLE_LINE_CHARS: Final = 100
 _LISTS: Final = {"errors": "Errors", "limits": "Limits"}
 """Sections that are not routes, and their names in the contents."""
 
@@ -115,7 +118,26 @@ def _section(route: Route) -> str:
         if shared:
             html += f'<p>As in <a href="#get-index-search">search</a>: {shared}.</p>'
     html += _members("Member of the body", body_members(route))
+    example = _shown_example(route.name)
+    if example is not None:
+        html += f"<pre class=code>{escape(example)}</pre>"
     return html + "</section>"
+
+
+def _shown_example(route: str) -> str | None:
+    """Return the example of a route's body as people write it; None without one.
+
+    Args:
+        route: its method and path.
+    """
+    if route == LOAD:
+        return LINES_EXAMPLE.rstrip()
+    if route not in BODY_EXAMPLES:
+        return None
+    line = json.dumps(BODY_EXAMPLES[route])
+    if len(line) <= EXAMPLE_LINE_CHARS:
+        return line
+    return json.dumps(BODY_EXAMPLES[route], indent=2)
 
 
 def _members(head: str, members: Iterable[DescribedInput]) -> str:

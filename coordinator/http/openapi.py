@@ -20,6 +20,7 @@ from coordinator.cluster.catalog import program_version
 from coordinator.http.docs_page import docs_page
 from coordinator.http.route import TAGS
 from coordinator.http.schemas.administration_schemas import SNAPSHOT_NAME_SCHEMA
+from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE
 from coordinator.http.schemas.components import REQUIRED_BODIES, SCHEMAS
 from coordinator.http.schemas.parameter_schemas import (
     parameters_schema,
@@ -114,13 +115,13 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
         body = ref(name)
     if body is not None:
         operation["requestBody"] = {
-            "content": {"application/json": {"schema": body}},
+            "content": {"application/json": {"schema": body, "example": BODY_EXAMPLES[route.name]}},
             "required": name in REQUIRED_BODIES,
         }
     elif route.body.name == "STREAM":
         operation["requestBody"] = {
             "content": {
-                media_type: {"schema": {"type": "string"}}
+                media_type: {"schema": {"type": "string"}, "example": LINES_EXAMPLE}
                 for media_type in ("text/plain", "application/x-ndjson")
             },
             "description": f"Up to {limits.bulk_body_bytes_max} bytes; gzip, deflate and br.",

@@ -38,6 +38,8 @@ _OF_CONNECTION: Final = frozenset(
     ("connection", "keep-alive", "proxy-connection", "upgrade", "x-request-id")
 )
 _OF_BODY: Final = frozenset(("content-length", "transfer-encoding", "content-encoding", "expect"))
+_OF_HTTP_1_1: Final = frozenset(("expect",))
+"""A client of HTTP/1.0 would take 100 Continue for its response."""
 _LEAVES_BODY: Final = frozenset((408, 413, 415, 417))
 """Statuses after which the rest of the request is not read."""
 _BROKEN: Final = (RequestPayloadError, ClientPayloadError, HttpProcessingError)
@@ -148,6 +150,8 @@ def _head(request: Request, body: bytes | None) -> bytes:
     one is recognized.
     """
     left_out = _OF_CONNECTION if body is None else _OF_CONNECTION | _OF_BODY
+    if request.is_http_1_0:
+        left_out |= _OF_HTTP_1_1
     lines = [f"{request.method} {request.target} HTTP/1.1"]
     lines += [
         f"{name}: {text}" for name, text in request.headers.items() if name.lower() not in left_out

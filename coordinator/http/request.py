@@ -111,7 +111,8 @@ class Request:
 
     Attributes:
         method: as sent.
-        target: request target as sent (UTF-8 with surrogate escapes).
+        target: request target (UTF-8 with surrogate escapes): as sent, and once it was split,
+            in origin form.
         headers: case-insensitive.
         protocol: the connection, whose requests aiohttp parses.
         keep_alive: whether the client wants to keep the connection open after this request.
@@ -205,7 +206,7 @@ class Request:
         """
         target = self.target
         if not target.startswith("/"):
-            target = origin_form(target)
+            target = self.target = origin_form(target)
         path, _, query_string = target.partition("?")
         segments = path[1:].split("/")
         if len(segments) > 1 and not segments[-1]:

@@ -62,6 +62,7 @@ def write_response(status: str, result: WriteResult, **more: Any) -> Response:
             "rejected": result.rejected,
             "errors": result.errors,
             "seq": result.seq,
+            **({"warnings": result.warnings} if result.warnings else {}),
         }
     )
 

@@ -272,6 +272,7 @@ class BulkLoads:
             while (read := await asyncio.to_thread(next_batch)) is not None:
                 self.check_not_ending()
                 items, parts = read
+                result.num_without_id += int((~items.has_id).sum())
                 batch = WriteBatch.of_items(items, parts)
                 under_way.append(asyncio.create_task(write(batch)))
                 report.begin(len(items.starts), has_anonymous=batch.is_anonymous is not None)

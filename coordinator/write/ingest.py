@@ -90,6 +90,7 @@ class Ingest:
         chunks = await self._checked_items(index, body, _ADD_ELSEWHERE, deadline)
         result = WriteResult(seq=self._cluster.horizon(index.number))
         for scanned in chunks:
+            result.num_without_id += int((~scanned.has_id).sum())
             if scanned.num_items:  # only one of the two: `finish` may find nothing more
                 result.add(await self._write_items(index, _items(scanned), deadline))
         return result

@@ -32,6 +32,7 @@ class WriteResult:
         seq: sequence number of the write; a search whose `meta.seq` is at least this sees it.
         refused: of single operations: positions and outcomes of those that could not be applied.
         has_text_id: whether the single deleted item had a text of digits as its id.
+        num_without_id: items of the request that have no id.
     """
 
     created: int = 0
@@ -42,6 +43,18 @@ class WriteResult:
     seq: int = 0
     refused: list[tuple[int, Outcome]] = field(default_factory=list)
     has_text_id: bool = False
+    num_without_id: int = 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the sender may not have meant."""
+        number = self.num_without_id
+        if not number:
+            return []
+        items, are, them = f"{number:,} items have", "they are", "them"
+        if number == 1:
+            items, are, them = "1 item has", "it is", "it"
+        return [f"{items} no id: {are} stored again when sent again, and only filters reach {them}"]
 
     def add(self, applied: AppliedBatch) -> None:
         """Count the outcomes of a batch."""

@@ -31,6 +31,19 @@ def test_integer_and_text_ids_are_one(index: Index) -> None:
     assert index.search()["pagination"]["total"] == 1
 
 
+def test_items_without_an_id_are_counted_in_a_warning(index: Index) -> None:
+    index.configure({})
+    one = index.put([{"a": 1}, {"id": 1}]).json["warnings"]
+    assert one == [
+        "1 item has no id: it is stored again when sent again, and only filters reach it"
+    ]
+    two = index.client.post_text(f"{index.path}/index", b'{"a":1}\n{"id":2}\n{"a":2}\n').json
+    assert two["warnings"] == [
+        "2 items have no id: they are stored again when sent again, and only filters reach them"
+    ]
+    assert "warnings" not in index.put([{"id": 3}]).json
+
+
 @pytest.mark.parametrize("item_id", ["ü/ö", "a b", "%", "..", "名", "x" * 256, "007", "?&#"])
 def test_id_is_any_text(index: Index, item_id: str) -> None:
     index.configure({})

@@ -107,6 +107,17 @@ async def test_algolias_clients_name_their_key_in_the_query_string(web: Web, nam
     assert (await web.get(target[:-1])).status == 401
 
 
+async def test_algolias_clients_may_send_the_whole_address(web: Web) -> None:
+    key = await make_key(web, actions=["admin", "search"])
+    target = "http://127.0.0.1/1/indexes/films?query=a"
+
+    reply = await web.send(request("GET", target, None, f"X-Algolia-API-Key: {key}"))
+
+    assert reply.status == 200, reply.body
+    refused = await web.send(request("GET", target, None, f"X-Algolia-API-Key: {key[:-1]}"))
+    assert (refused.status, refused.json["status"]) == (401, 401)
+
+
 @pytest.mark.parametrize("kind", ["foreign", "unknown"])
 async def test_other_indexes_look_like_none(web: Web, kind: str) -> None:
     admin = await make_key(web, actions=["admin"])
@@ -576,6 +587,7 @@ async def test_algolias_clients_may_come_from_configured_origins(make_web: MakeW
 
     assert "PUT" in preflight.headers["access-control-allow-methods"]
     assert "X-Algolia-API-Key" in preflight.headers["access-control-allow-headers"]
+    assert "If-None-Match" in preflight.headers["access-control-allow-headers"]
     assert search.status == 200
     assert search.headers["access-control-allow-origin"] == "https://shop.example"
     # What a browser sends without asking first changes nothing from another origin.

@@ -221,6 +221,19 @@ def test_streams_pass_through(service: Service, clients: list[Client]) -> None:
         assert len(body.splitlines()) == 2000
 
 
+def test_no_interim_response_is_sent_to_a_client_of_http_1_0(
+    service: Service, clients: list[Client]
+) -> None:
+    head = (
+        b"POST /films/items HTTP/1.0\r\nContent-Type: application/json\r\n"
+        b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n[]"
+    )
+    for _ in range(4 * NUM_COORDINATORS):
+        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as old:
+            old.sendall(head)
+            assert old.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
 def test_metrics_and_analytics_are_of_all(clients: list[Client]) -> None:
     def counted() -> float:
         text = clients[0].get("/_metrics").body.decode()

@@ -1,5 +1,6 @@
 """JSON Schemas of bodies and responses. Bounds come from `Limits`.
 
+body_examples            of each body
 components               all of them, by the names that routes use
 search_schemas           searches and what they return
 item_schemas             items, and changes of them

@@ -74,6 +74,7 @@ ITEM_SCHEMAS: Final[dict[str, Any]] = {
             )
         ),
         seq=COUNT_SCHEMA,
+        warnings=list_of(TEXT_SCHEMA),
     ),
     "ItemChanges": {
         **body_schema(
