@@ -1,4 +1,4 @@
-"""Commands for API keys: make, list, remove. The first key can be made before the first start."""
+"""Commands for API keys: create, list, remove. The first can be created before the first start."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def create(
     expires_at: str | None,
     description: str,
 ) -> None:
-    """Make a key and print it; it can be read this one time.
+    """Create a key and print it; it is not shown again.
 
-    Before the first start the key is made in the data directory (name it with --data-dir).
+    Before the first start the key is created in the data directory (name it with --data-dir).
     """
     allowed = _listed(actions)
     unknown = [action for action in allowed if action not in ACTIONS]

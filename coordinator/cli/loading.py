@@ -17,7 +17,7 @@ from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.printing import echo
-from coordinator.cli.proposals import offer_configuration, offer_places
+from coordinator.cli.proposals import offer_configuration, offer_geo_point
 from coordinator.cli.reading import with_reading
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import show_first, tell_about
@@ -64,8 +64,8 @@ class _Load(NamedTuple):
             if is_new and self.updates:
                 raise SourceError(f"there is no index {name!r} whose items --update could change")
             proposing = self.proposing if is_new and document is None else "none"
-            if self.reading.place_fields is None:
-                source = offer_places(source, proposing)
+            if self.reading.point_fields is None:
+                source = offer_geo_point(source, proposing)
             if self.is_dry:
                 show_first(source)
                 _mention_inner_array(source, source.num_items, None)

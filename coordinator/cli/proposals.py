@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from coordinator.cli.printing import echo
-from coordinator.cli.sources import formats, places
+from coordinator.cli.sources import formats, geo_points
 from coordinator.cli.sources.source import Source, counted
 from coordinator.clients.http_client import Client, index_path
 
 
-def offer_places(
+def offer_geo_point(
     source: Source, proposing: str, *, read_key: Callable[[], str] | None = None
 ) -> Source:
     """Propose a geo point for fields of degrees that are called like coordinates.
@@ -27,20 +27,23 @@ def offer_places(
         read_key: waits for a keystroke.
 
     Returns:
-        The source, with places if that is accepted.
+        The source, with points if that is accepted.
     """
-    found = places.named_like_places(source)
+    found = geo_points.coordinate_fields(source)
     if found is None:
         return source
     is_offered = proposing == "auto" or (proposing == "ask" and _can_ask(read_key))
-    if not is_offered or not places.hold_degrees(source, found):
+    if not is_offered or not geo_points.hold_degrees(source, found):
         what = "fields" if source.sample else "columns"
-        echo(f"facetd: --geo {shlex.quote(','.join(found))} makes places of these {what}", err=True)
+        echo(
+            f"facetd: --geo {shlex.quote(','.join(found))} combines these {what} into a geo point",
+            err=True,
+        )
         return source
-    question = f"Make places ({places.FIELD}) of {' and '.join(found)}?"
+    question = f"Combine {' and '.join(found)} into a geo point ({geo_points.FIELD})?"
     if proposing == "ask" and not _is_accepted(question, read_key):
         return source
-    return (formats.with_seen_places if source.sample else formats.with_places)(source, found)
+    return (formats.with_seen_points if source.sample else formats.with_points)(source, found)
 
 
 def offer_configuration(
@@ -68,7 +71,7 @@ def offer_configuration(
     facets = [by_name[name] for name in document.get("aggregations", {})]
     lines = [f"  facet   {_facet_line(field)}" for field in facets]
     if "geo_fields" in document:
-        lines.append(f"  places  {', '.join(document['geo_fields'])}")
+        lines.append(f"  points  {', '.join(document['geo_fields'])}")
     if "display" in document:
         lines.append(f"  image   {document['display']['image']}")
     if "searchable_fields" in document:

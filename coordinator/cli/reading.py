@@ -91,7 +91,7 @@ with_reading: Final = with_options(
     ),
     click.option(
         "--geo",
-        "place_fields",
+        "point_fields",
         metavar="LAT,LNG",
         callback=_field_pair,
         help="Combine the fields that hold latitude and longitude into a geo point (_geo).",

@@ -52,7 +52,7 @@ def _index_name(services: Services, raw: dict[str, Any]) -> str | None:
     Route(
         "GET",
         "/_analytics",
-        "What was searched for, found nothing, was slow, and was clicked.",
+        "Search analytics: frequent searches, those without hits, slow ones, and clicks.",
         Action.ADMIN,
         is_of_all_indexes=True,
         tag="operations",
@@ -84,7 +84,7 @@ async def report(services: Services, request: Request) -> Response:
     Route(
         "DELETE",
         "/_analytics",
-        "Forget what was counted, of one index or of all.",
+        "Delete the analytics of one index, or of all.",
         Action.ADMIN,
         is_change=True,
         is_of_all_indexes=True,

@@ -20,7 +20,7 @@ ROUTES: Final = RouteTable()
     Route(
         "GET",
         "/_openapi.json",
-        "This interface as an OpenAPI document.",
+        "The API, as an OpenAPI document.",
         None,
         tag="operations",
         document={"answer": "Document"},
@@ -35,7 +35,7 @@ async def openapi_document(services: Services, request: Request) -> Response:
     Route(
         "GET",
         "/_docs",
-        "This interface to be read by people.",
+        "The API, for people.",
         None,
         tag="operations",
         document={"answer": "Page"},

@@ -322,7 +322,7 @@ async def load(services: Services, request: Request) -> Response:
     Route(
         "GET",
         "/_loads",
-        "How far the bulk loads are that run now; each is named by its X-Request-Id.",
+        "Progress of the bulk loads that are running, each by its X-Request-Id.",
         Action.WRITE,
         is_admitted=False,
         tag="items",

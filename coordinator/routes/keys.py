@@ -43,7 +43,7 @@ async def list_keys(services: Services, request: Request) -> Response:
     Route(
         "POST",
         "/_keys",
-        "Make an API key; the answer is the only place where it can be read.",
+        "Create an API key; only this response shows it.",
         Action.ADMIN,
         body=Body.JSON,
         is_change=True,

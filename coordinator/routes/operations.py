@@ -119,7 +119,7 @@ async def ready(services: Services, request: Request) -> Response:
     Route(
         "GET",
         "/_metrics",
-        "Numbers for Prometheus.",
+        "Metrics in Prometheus' text format.",
         Action.ADMIN,
         is_of_all_indexes=True,
         is_admitted=False,

@@ -79,7 +79,7 @@ async def list_snapshots(services: Services, request: Request) -> Response:
     Route(
         "POST",
         "/_snapshots/{name}/restore",
-        "Make new indexes of those in a snapshot, under their names or others; all or nothing.",
+        "Create indexes from a snapshot, under their names or others: all or none.",
         Action.ADMIN,
         body=Body.JSON,
         is_change=True,

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from coordinator.cli.sources import databases, delimited, parquet, places
+from coordinator.cli.sources import databases, delimited, geo_points, parquet
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
@@ -59,10 +59,10 @@ def read(name: str, options: ReadOptions) -> Source:
     if databases.is_database(name):
         _refuse_text_options(options, f"{without_password(name)} is a database")
         _refuse_items_path(options, f"{without_password(name)} is a database")
-        return _with_wanted_places(databases.read(name, options), options)
+        return _with_wanted_points(databases.read(name, options), options)
     opened = OpenedSource(name)
     try:
-        return _with_wanted_places(_read_file(opened, options), options)
+        return _with_wanted_points(_read_file(opened, options), options)
     except BROKEN as error:
         raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
@@ -243,12 +243,12 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
         yield encoded(with_id) + b"\n"
 
 
-def _with_wanted_places(source: Source, options: ReadOptions) -> Source:
-    return source if options.place_fields is None else with_places(source, options.place_fields)
+def _with_wanted_points(source: Source, options: ReadOptions) -> Source:
+    return source if options.point_fields is None else with_points(source, options.point_fields)
 
 
-def with_places(source: Source, fields: tuple[str, str]) -> Source:
-    """Return a source whose items have a place.
+def with_points(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source whose items have a geo point.
 
     Args:
         source: of the items.
@@ -265,19 +265,19 @@ def with_places(source: Source, fields: tuple[str, str]) -> Source:
                 f"--geo: {name} has no column {field!r}; its columns are {', '.join(columns)}"
             )
 
-    def pieces_with_places() -> Iterator[bytes]:
+    def pieces_with_points() -> Iterator[bytes]:
         for place, item in parsed_items(pieces(), name):
-            yield encoded(places.with_place(item, fields, place)) + b"\n"
+            yield encoded(geo_points.with_point(item, fields, place)) + b"\n"
 
-    return replace(source, pieces=pieces_with_places)
+    return replace(source, pieces=pieces_with_points)
 
 
-def with_seen_places(source: Source, fields: tuple[str, str]) -> Source:
-    """Return a source of JSON whose items have a place, where two of their fields hold degrees."""
+def with_seen_points(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source of JSON whose items have a geo point if two of their fields hold degrees."""
     pieces = source.pieces
     return replace(
         source,
-        pieces=lambda: edit_objects(pieces(), lambda text: places.insert_place(text, fields)),
+        pieces=lambda: edit_objects(pieces(), lambda text: geo_points.insert_point(text, fields)),
     )
 
 

@@ -139,7 +139,7 @@ class ReadOptions:
         separators: of fields whose cells are lists.
         query: for a database.
         table: for a database.
-        place_fields: the fields of latitude and longitude that become the item's place.
+        point_fields: the fields of latitude and longitude that become the item's geo point.
         decimal: what divides the whole part of a number in a cell from its fraction.
         has_header: whether the first row of a table names its columns.
         column_names: of a table without a header; empty: it has one, or they are numbered.
@@ -156,7 +156,7 @@ class ReadOptions:
     separators: dict[str, str] = field(default_factory=dict)
     query: str | None = None
     table: str | None = None
-    place_fields: tuple[str, str] | None = None
+    point_fields: tuple[str, str] | None = None
     decimal: str = "."
     has_header: bool = True
     column_names: tuple[str, ...] = ()

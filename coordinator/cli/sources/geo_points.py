@@ -1,7 +1,7 @@
-"""Places from two fields of an item: its latitude and longitude become `_geo`.
+"""Geo points from two fields of an item: its latitude and longitude become `_geo`.
 
 Fields that the user names must hold degrees. For those that are found by their names, an item that
-has none gets no place.
+has none gets no point.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LATITUDES: Final = ("lat", "latitude")
 _LONGITUDES: Final = ("lng", "lon", "long", "longitude")
 
 
-def named_like_places(source: Source) -> tuple[str, str] | None:
+def coordinate_fields(source: Source) -> tuple[str, str] | None:
     """Return the fields of a source that are called like a latitude and a longitude.
 
     None unless there is exactly one of each, or if there is a geo point already.
@@ -87,8 +87,8 @@ def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
     )
 
 
-def insert_place(text: bytes, fields: tuple[str, str]) -> bytes:
-    """Return the JSON of an item with its place; unchanged unless both fields hold degrees."""
+def insert_point(text: bytes, fields: tuple[str, str]) -> bytes:
+    """Return the JSON of an item with its point; unchanged unless both fields hold degrees."""
     try:
         item = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -97,12 +97,12 @@ def insert_place(text: bytes, fields: tuple[str, str]) -> bytes:
     pairs = zip(values, BOUNDS, strict=True)
     if FIELD in item or not all(_is_degrees(value, bound) for value, bound in pairs):
         return text
-    place = orjson.dumps({"lat": float(values[0]), "lng": float(values[1])})
-    return b"%s,%s:%s}" % (text[:-1], orjson.dumps(FIELD), place)
+    point = orjson.dumps({"lat": float(values[0]), "lng": float(values[1])})
+    return b"%s,%s:%s}" % (text[:-1], orjson.dumps(FIELD), point)
 
 
-def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
-    """Return an item with its place; without a place if either field is empty.
+def with_point(item: Any, fields: tuple[str, str], place: str) -> Any:
+    """Return an item with its point; without one if either field is empty.
 
     Args:
         item: as parsed.

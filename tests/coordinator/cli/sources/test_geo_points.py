@@ -1,4 +1,4 @@
-"""Places that are found in the items of a file of JSON."""
+"""Geo points that are found in the items of a file of JSON."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ POINT = {"type": "Point", "coordinates": [16.4, 48.2, 170]}
 EMPTY = {"at": {"type": "Point", "coordinates": []}}
 
 
-def places_of(tmp_path: Path, items: list[object], options: ReadOptions) -> list[object]:
+def points_of(tmp_path: Path, items: list[object], options: ReadOptions) -> list[object]:
     path = tmp_path / "places.ndjson"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    source = proposals.offer_places(formats.read(str(path), options), "auto")
+    source = proposals.offer_geo_point(formats.read(str(path), options), "auto")
     return [json.loads(line).get("_geo") for line in b"".join(source.pieces()).splitlines()]
 
 
 @pytest.mark.parametrize(
     "options",
-    [ReadOptions(), ReadOptions(place_fields=("at.coordinates.1", "at.coordinates.0"))],
+    [ReadOptions(), ReadOptions(point_fields=("at.coordinates.1", "at.coordinates.0"))],
 )
 def test_a_geojson_point_becomes_a_geo_point(tmp_path: Path, options: ReadOptions) -> None:
     items: list[object] = [{"at": POINT}, {"at": None}, EMPTY, {}]
-    assert places_of(tmp_path, items, options) == [{"lat": 48.2, "lng": 16.4}, None, None, None]
+    assert points_of(tmp_path, items, options) == [{"lat": 48.2, "lng": 16.4}, None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_a_geojson_point_becomes_a_geo_point(tmp_path: Path, options: ReadOption
     ],
 )
 def test_what_is_no_point_is_not_proposed(tmp_path: Path, value: object) -> None:
-    assert places_of(tmp_path, [{"at": value}], ReadOptions()) == [None]
-    assert places_of(tmp_path, [{"at": value}, {"at": POINT}], ReadOptions()) == [None, None]
+    assert points_of(tmp_path, [{"at": value}], ReadOptions()) == [None]
+    assert points_of(tmp_path, [{"at": value}, {"at": POINT}], ReadOptions()) == [None, None]

@@ -1,4 +1,4 @@
-"""Places from two fields of an item: named, proposed, refused."""
+"""Geo points from two fields of an item: named, proposed, refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coordinator.clients.http_client import Client
 from tests.coordinator.cli.loads import CITIES, index_names, run
 from tests.service import Service
 
-PLACES_OF_JSON = """\
+POINTS_OF_JSON = """\
 {"id": 1, "name": "Vi}enna", "lat": 48.21, "lon": 16.37}
 {"id": 2, "name": "\\"{Paris\\\\", "lat": "48.86", "lon": 2.35, "in": {"lat": 1}}
 {"id": 3, "n": 12345678901234567890, "lat": null, "lon": 3}
@@ -28,7 +28,7 @@ PLACES_OF_JSON = """\
 
 
 @pytest.mark.parametrize("name", ["cities.csv", "cities.ndjson", "cities.json"])
-def test_two_columns_become_a_place(
+def test_two_columns_become_a_geo_point(
     service: Service, client: Client, tmp_path: Path, name: str
 ) -> None:
     header, *rows = (line.split(",") for line in CITIES.splitlines())
@@ -56,7 +56,7 @@ def test_two_columns_become_a_place(
         ("lat,lon", "4,Up,91,2", "'lat' must hold degrees from -90 to 90, not 91"),
     ],
 )
-def test_what_is_no_place_is_refused(
+def test_what_is_no_point_is_refused(
     service: Service, client: Client, tmp_path: Path, option: str, row: str, message: str
 ) -> None:
     file = tmp_path / "places.csv"
@@ -69,30 +69,30 @@ def test_what_is_no_place_is_refused(
     assert "places" not in index_names(client)
 
 
-def test_places_are_proposed_for_a_new_index(
+def test_points_are_proposed_for_a_new_index(
     service: Service, client: Client, tmp_path: Path
 ) -> None:
     file = tmp_path / "proposed.csv"
     file.write_text(CITIES)
-    for option, places in (("none", 0), ("auto", 2)):
+    for option, num_points in (("none", 0), ("auto", 2)):
         result = run(service, "load", str(file), "--configure", option)
         assert result.exit_code == 0, result.output
         found = client.request("GET", "/proposed/search?filter=_geo%20EXISTS")
-        assert found["pagination"]["total"] == places
+        assert found["pagination"]["total"] == num_points
         client.request("DELETE", "/proposed")
 
 
 @pytest.mark.parametrize(("key", "is_made"), [("y", True), ("\r", True), ("n", False)])
-def test_one_key_makes_places(tmp_path: Path, key: str, is_made: bool) -> None:
+def test_one_key_makes_points(tmp_path: Path, key: str, is_made: bool) -> None:
     file = tmp_path / "cities.csv"
     file.write_text(CITIES)
     source = formats.read(str(file), ReadOptions())
-    source = proposals.offer_places(source, "ask", read_key=lambda: key)
+    source = proposals.offer_geo_point(source, "ask", read_key=lambda: key)
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert [item["name"] for item in items if "_geo" in item] == ["Vienna", "Paris"] * is_made
 
 
-def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
+def test_points_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
     """As Elasticsearch writes them: {"lat", "lon"}, which is not a point here as it is."""
     file = tmp_path / "inner.ndjson"
     items: list[dict[str, Any]] = [
@@ -107,7 +107,7 @@ def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_pa
     assert near["data"]["items"] == [{**items[0], "_geo": {"lat": 48.2, "lng": 16.4}}]
     client.request("DELETE", "/inner")
     said = run(service, "load", str(file), "--configure", "none")
-    assert "--geo at.lat,at.lon makes places of these fields" in said.stderr
+    assert "--geo at.lat,at.lon combines these fields into a geo point" in said.stderr
     wanted = run(service, "load", str(file), "--geo", "at.lat,at.lon")
     assert wanted.exit_code == 0, wanted.output
     assert client.request("GET", "/inner/search?filter=_geo%20EXISTS")["pagination"]["total"] == 1
@@ -115,33 +115,33 @@ def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_pa
 
 
 @pytest.mark.parametrize("is_array", [False, True])
-def test_places_of_json_are_proposed(
+def test_points_of_json_are_proposed(
     service: Service, client: Client, tmp_path: Path, is_array: bool
 ) -> None:
     file = tmp_path / "seen.json"
-    items = [json.loads(line) for line in PLACES_OF_JSON.splitlines() if line]
-    # Beyond the sample an item that has no degrees is loaded without a place.
+    items = [json.loads(line) for line in POINTS_OF_JSON.splitlines() if line]
+    # Beyond the sample an item that has no degrees is loaded without a point.
     items += [{"id": f"{i}-{'x' * 90}", "lat": i / 100, "lon": -i / 100} for i in range(2_000)]
     items.append({"id": "last", "lat": "north", "lon": 4})
-    lines = PLACES_OF_JSON + "".join(json.dumps(item) + "\n" for item in items[4:])
+    lines = POINTS_OF_JSON + "".join(json.dumps(item) + "\n" for item in items[4:])
     file.write_text(json.dumps(items, indent=1) if is_array else lines)
-    for option, places in (("none", 0), ("auto", 2_002)):
+    for option, num_points in (("none", 0), ("auto", 2_002)):
         result = run(service, "load", str(file), "--configure", option)
         assert result.exit_code == 0, result.output
         found = client.request("GET", "/seen/search?filter=_geo%20EXISTS")
-        assert found["pagination"]["total"] == places
+        assert found["pagination"]["total"] == num_points
         assert client.request("GET", "/seen/search")["pagination"]["total"] == len(items)
         paris = client.request("GET", "/seen/items/2")
-        assert paris.pop("_geo", None) == ({"lat": 48.86, "lng": 2.35} if places else None)
+        assert paris.pop("_geo", None) == ({"lat": 48.86, "lng": 2.35} if num_points else None)
         assert paris == items[1]
         client.request("DELETE", "/seen")
 
 
-def test_a_line_that_is_no_json_keeps_its_number_where_places_are_made(
+def test_a_line_that_is_no_json_keeps_its_number_where_points_are_made(
     service: Service, client: Client, tmp_path: Path
 ) -> None:
     file = tmp_path / "broken.ndjson"
-    file.write_text(PLACES_OF_JSON + '{"id": 5, "lat": 1, "lon": }\n')
+    file.write_text(POINTS_OF_JSON + '{"id": 5, "lat": 1, "lon": }\n')
     result = run(service, "load", str(file), "--configure", "auto")
     assert result.exit_code != 0
     assert "line 6" in result.stderr
@@ -150,7 +150,7 @@ def test_a_line_that_is_no_json_keeps_its_number_where_places_are_made(
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
 def test_objects_are_found_wherever_the_pieces_end(size: int) -> None:
-    text = ('[1, "{", ' + PLACES_OF_JSON.replace("}\n", "},\n") + ']{"never": "ends').encode()
+    text = ('[1, "{", ' + POINTS_OF_JSON.replace("}\n", "},\n") + ']{"never": "ends').encode()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     found: list[bytes] = []
 
@@ -161,7 +161,7 @@ def test_objects_are_found_wherever_the_pieces_end(size: int) -> None:
     edited = b"".join(edit_objects(pieces, edit)).decode()
     assert edited == '[1, "{", <1>,\n<2>,\n<3>,\n\n<4>,\n]{"never": "ends'
     assert [json.loads(item) for item in found] == [
-        json.loads(line) for line in PLACES_OF_JSON.splitlines() if line
+        json.loads(line) for line in POINTS_OF_JSON.splitlines() if line
     ]
 
 
@@ -177,31 +177,31 @@ def test_objects_are_found_wherever_the_pieces_end(size: int) -> None:
         '{"id": 1, "lat": "", "lon": null}',
     ],
 )
-def test_fields_of_json_that_hold_no_degrees_are_no_places(tmp_path: Path, item: str) -> None:
+def test_fields_of_json_that_hold_no_degrees_are_no_points(tmp_path: Path, item: str) -> None:
     file = tmp_path / "items.ndjson"
     first = "" if '"lon": null' in item else '{"id": 1, "lat": 48, "lon": 16}\n'
     file.write_text(first + item)
     source = formats.read(str(file), ReadOptions())
-    assert proposals.offer_places(source, "auto") is source
+    assert proposals.offer_geo_point(source, "auto") is source
 
 
 @pytest.mark.parametrize("row", ["low,high", "48.2,500000", "5335000,16.4", ",", "91,0"])
-def test_columns_that_hold_no_degrees_are_no_places(tmp_path: Path, row: str) -> None:
+def test_columns_that_hold_no_degrees_are_no_points(tmp_path: Path, row: str) -> None:
     file = tmp_path / "texts.csv"
     file.write_text(f"id,lat,long\n1,48,16\n2,{row}\n" if row != "," else "id,lat,long\n1,,\n")
     source = formats.read(str(file), ReadOptions())
-    assert proposals.offer_places(source, "auto") is source
+    assert proposals.offer_geo_point(source, "auto") is source
 
 
 def test_a_column_that_is_the_geo_point_already_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text('lat,long,_geo\n48,16,"{""lat"":1,""lng"":2}"\n')
     source = formats.read(str(file), ReadOptions())
-    assert proposals.offer_places(source, "auto") is source
+    assert proposals.offer_geo_point(source, "auto") is source
 
 
 def test_columns_of_coordinates_are_mentioned(tmp_path: Path) -> None:
     file = tmp_path / "places.csv"
     file.write_text(CITIES)
     result = CliRunner().invoke(main, ["load", str(file), "--dry-run"])
-    assert "--geo lat,lon makes places of these columns" in result.stderr
+    assert "--geo lat,lon combines these columns into a geo point" in result.stderr
