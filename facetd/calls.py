@@ -89,15 +89,17 @@ def address_of(url: str) -> Address:
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.username is not None:  # without quoting it: messages end in logs
         raise ValueError("the URL must be without user and password; facetd takes an API key")
+    host = parts.hostname or ""
     try:
         port = parts.port
-        (parts.hostname or "").encode("idna")
+        host.encode("idna")
     except ValueError:  # a port that is not a number, or out of range; a host that is no name
         port = -1
     if (
         port == -1
         or parts.scheme not in ("http", "https")
-        or not parts.hostname
+        or not host
+        or any(one.isspace() or not one.isprintable() for one in host)
         or parts.query
         or parts.fragment
     ):
@@ -108,7 +110,7 @@ def address_of(url: str) -> Address:
     is_secure = parts.scheme == "https"
     return Address(
         is_secure,
-        parts.hostname,
+        host,
         port or (443 if is_secure else 80),
         quote(parts.path.rstrip("/"), safe="/%"),
     )

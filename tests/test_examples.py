@@ -25,6 +25,7 @@ from tests.service import ROOT, Service, free_port
 from tests.waiting import wait_until
 
 EXAMPLES = ROOT / "examples"
+USUAL_URL = "http://127.0.0.1:3000"
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -100,11 +101,14 @@ def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> No
         "https://cdn.jsdelivr.net/npm/instantsearch.js@4.118.1/dist/instantsearch.production.min.js"
     )
     assert address in text
-    (folder / "index.html").write_text(text.replace(address, "instantsearch.js"))
-    url = f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:{service.port}"
+    text = text.replace(address, "instantsearch.js")
+    assert text.count(USUAL_URL) == 1
+    for name, facetd in (("index.html", service.port), ("alone.html", 1)):
+        (folder / name).write_text(text.replace(USUAL_URL, f"http://127.0.0.1:{facetd}"))
+    url = f"http://127.0.0.1:{port}/index.html"
     _check_shop(_rendered(url, folder))
     other = url.replace("//127.0.0.1:", "//localhost:", 1)  # an origin that is not allowed
-    for address in (other, f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:1"):
+    for address in (other, f"http://127.0.0.1:{port}/alone.html"):
         assert "No answer from facetd at http://127.0.0.1:" in _rendered(address, folder)
 
 

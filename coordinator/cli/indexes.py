@@ -13,6 +13,7 @@ from coordinator.cli.completing import complete_index, complete_snapshot
 from coordinator.cli.group import ListingGroup
 from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.sources.source import counted
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -182,12 +183,10 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
     """Delete INDEX and all its items."""
     client = service.client()
     if not yes:
-        found = client.request("GET", f"{index_path(index)}/stats")
+        items = counted(client.request("GET", f"{index_path(index)}/stats")["items"], "item")
         if not sys.stdin.isatty():
-            raise ClientError(
-                f"{index!r} has {found['items']:,} items; without a terminal, pass --yes"
-            )
-        click.confirm(f"Delete {index!r} with its {found['items']:,} items?", abort=True, err=True)
+            raise ClientError(f"{index!r} has {items}; without a terminal, pass --yes")
+        click.confirm(f"Delete {index!r} with its {items}?", abort=True, err=True)
     client.request("DELETE", index_path(index))
     echo(f"deleted {index}")
 

@@ -18,7 +18,9 @@ def shop(page: Any, service: Service) -> Any:
     configuration = (EXAMPLES / "shop" / "configuration.json").read_text()
     service.load_index("products", configuration, (EXAMPLES / "shop/products.ndjson").read_text())
     content = Path(EXAMPLES / "autocomplete" / "index.html").read_text()
-    address = f"{service.url}/autocomplete?service={service.url}"
+    assert content.count("http://127.0.0.1:3000") == 1
+    content = content.replace("http://127.0.0.1:3000", service.url)
+    address = f"{service.url}/autocomplete"
     page.route(address, lambda route: route.fulfill(body=content, content_type="text/html"))
     page.goto(address)
     return page

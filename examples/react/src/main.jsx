@@ -3,5 +3,5 @@ import { App } from "./App.jsx";
 import { createSearchClient } from "./client.js";
 import "./style.css";
 
-const url = new URLSearchParams(location.search).get("service") ?? "/search";
-createRoot(document.getElementById("root")).render(<App searchClient={createSearchClient(url)} />);
+const searchClient = createSearchClient("/search"); // which vite.config.js passes on to facetd
+createRoot(document.getElementById("root")).render(<App searchClient={searchClient} />);

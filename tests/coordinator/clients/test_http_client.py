@@ -94,7 +94,7 @@ def test_https_is_spoken_and_certificates_are_checked(
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://a..b"]
+    "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://a..b", "http://a b"]
 )
 def test_an_invalid_service_address_is_refused(url: str) -> None:
     with pytest.raises(ClientError, match="the URL must be http://HOST:PORT or https://"):
