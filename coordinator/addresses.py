@@ -104,7 +104,8 @@ def check_origins(origins: Iterable[str]) -> None:
         if origin in ("*", "null"):
             continue
         parts = _split(origin)
-        if parts is None or not parts.scheme or parts.path or parts.query or "@" in parts.netloc:
+        whole = "" if parts is None else f"{parts.scheme}://{parts.netloc}"
+        if origin.lower() != whole.lower() or "@" in whole:
             raise SettingError(
                 "allowed_origins takes origins without a path, such as https://shop.example, or "
                 f"'*' for any, not {origin!r}"

@@ -73,6 +73,7 @@ LOG = "--log takes the servers of the log as nats://HOST:PORT or tls://HOST:PORT
         ({"allowed_hosts": ("https://a.org",)}, "host names without scheme and port"),
         ({"allowed_hosts": ("*",)}, "host names without scheme and port"),
         ({"allowed_origins": ("https://a.org/",)}, "allowed_origins takes origins without a path"),
+        ({"allowed_origins": ("https://a.org#b",)}, "allowed_origins takes origins without a path"),
         ({"allowed_origins": ("a.org",)}, "such as https://shop.example"),
     ],
 )
