@@ -1,4 +1,4 @@
-"""Addresses in settings: read them, and say which would be valid."""
+"""Addresses in settings: read them, say which would be valid, and where a service then is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from common.settings import SettingError
 
 PORT_MAX: Final = 65_535
 LOG_SCHEMES: Final = ("nats", "tls")
+_ANY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where to connect to what listens on all addresses; `::` stands for those of IPv6 alone."""
 
 
 def parse_address(
@@ -110,6 +112,12 @@ def check_origins(origins: Iterable[str]) -> None:
                 "allowed_origins takes origins without a path, such as https://shop.example, or "
                 f"'*' for any, not {origin!r}"
             )
+
+
+def local_url(host: str, port: int) -> str:
+    """Return the URL, for this machine, of a service that listens on an address."""
+    host = _ANY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import facetd
 from common.endpoints import read_coordinator_endpoint
 from common.errors import CommandError
+from coordinator.addresses import local_url
 from facetd.calls import Call
 
 READ_SECONDS: Final = 90.0
@@ -233,9 +234,7 @@ def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
     endpoint = None if data is None else read_coordinator_endpoint(data)
     if endpoint is not None:
         host, port = endpoint.host, endpoint.port
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return local_url(host, port)
 
 
 _ADVICE: Final = {

@@ -32,6 +32,7 @@ from common.process.parent_death import (
     watch_parent,
 )
 from common.settings import SettingError
+from coordinator.addresses import local_url
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.cluster import Cluster
@@ -185,7 +186,7 @@ class _Coordinator:
         if self._readers is not None:
             self._readers.start(self._app)
         freeze_objects()
-        _log.info("listening", url=url(settings.host, port))
+        _log.info("listening", url=local_url(settings.host, port))
         announcing = _announce(self._services, port, is_alone=not inherited.is_supervised)
         analytics = self._services.analytics
         background = [
@@ -351,7 +352,9 @@ async def _announce(services: Services, port: int, *, is_alone: bool) -> None:
         await cluster.wait_ready()
     if services.filled is not None:
         await services.filled.wait()
-    _log.info("ready", url=url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq)
+    _log.info(
+        "ready", url=local_url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq
+    )
 
 
 def _remedy(settings: Settings) -> str:
@@ -362,10 +365,3 @@ def _remedy(settings: Settings) -> str:
         f"start each with facetd shard --data-dir {settings.data_dir}, or name those that run "
         "elsewhere with --shard HOST:PORT; facetd serve runs everything"
     )
-
-
-def url(host: str, port: int) -> str:
-    """Return the address for a browser on this machine."""
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

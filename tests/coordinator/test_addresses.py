@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 from typing import Any
 
 import pytest
@@ -10,12 +12,15 @@ import pytest
 from common.settings import SettingError
 from coordinator.addresses import (
     is_loopback,
+    local_url,
     log_servers,
     monitor_urls,
     parse_address,
     without_user,
 )
+from coordinator.http.listening import listen
 from coordinator.settings import load
+from facetd.calls import address_of
 
 
 @pytest.mark.parametrize(
@@ -99,3 +104,27 @@ def test_addresses_of_every_kind_are_accepted() -> None:
 def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.1.1", "example.org", "")))
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:3000"),
+        ("search.example", "http://search.example:3000"),
+        ("::1", "http://[::1]:3000"),
+        ("0.0.0.0", "http://127.0.0.1:3000"),
+    ],
+)
+def test_a_service_is_reached_where_it_listens(host: str, url: str) -> None:
+    assert local_url(host, 3000) == url
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_what_listens_on_all_addresses_is_reached_from_here(host: str) -> None:
+    with contextlib.ExitStack() as closing:
+        try:
+            first, *_ = [closing.enter_context(one) for one in listen(host, 0)]
+        except OSError:
+            pytest.skip("needs IPv6")
+        address = address_of(local_url(host, first.getsockname()[1]))
+        socket.create_connection((address.host, address.port), timeout=10).close()
