@@ -382,7 +382,7 @@ def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:
     """Return the ordinals that a text such as `0-3,6` names, ascending.
 
     Raises:
-        SettingError: it is malformed, or names a shard that there is not.
+        SettingError: it is malformed, or names a shard that does not exist.
     """
     found: set[int] = set()
     for part in text.split(","):
@@ -401,7 +401,7 @@ def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:
 
 
 def _check_snapshot_dir(settings: Settings) -> None:
-    """Refuse a folder in the home directory of a user that there is not."""
+    """Refuse a folder in the home directory of a user that does not exist."""
     try:
         settings.snapshot_folder  # noqa: B018 - expands it
     except RuntimeError as error:

@@ -61,7 +61,7 @@ def _readable_errors(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T
             if error.code != "index_not_found":
                 raise ToolError(str(error)) from error
             fault = error.details.get("fault", error.message)
-            raise ToolError(f"{fault}; list_indexes lists those that are") from error
+            raise ToolError(f"{fault}; list_indexes lists the indexes") from error
         except (FacetdError, ValueError) as error:
             raise ToolError(str(error)) from error
 

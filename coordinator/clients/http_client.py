@@ -240,9 +240,9 @@ def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
 _ADVICE: Final = {
     "index_not_found": "facetd status lists the indexes, and facetd load FILE --index NAME makes "
     "one",
-    "snapshot_not_found": "facetd snapshots lists those that are",
-    "alias_not_found": "facetd alias lists those that are",
-    "key_not_found": "facetd keys lists those that are",
+    "snapshot_not_found": "facetd snapshots lists the snapshots",
+    "alias_not_found": "facetd alias lists the aliases",
+    "key_not_found": "facetd keys lists the keys",
     "unauthorized": "name a valid one with --key or FACETD_KEY",
     "not_found": "check the URL, and the path if a proxy serves facetd under one",
 }

@@ -141,7 +141,7 @@ def no_snapshot(name: str) -> NotFound:
     """Return the error of a name that no snapshot has."""
     return NotFound(
         f"there is no snapshot {name!r}",
-        advice="GET /_snapshots lists those that are",
+        advice="GET /_snapshots lists the snapshots",
         code="snapshot_not_found",
     )
 

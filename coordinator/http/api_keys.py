@@ -310,7 +310,7 @@ async def remove_key(
         if removed is None or not caller.covers(msgspec.convert(removed, StoredKey)):
             raise NotFound(
                 f"there is no key {id_[:40]!r}",
-                advice="GET /_keys lists those that are",
+                advice="GET /_keys lists the keys",
                 code="key_not_found",
             )
         if not keys and keeps_last:

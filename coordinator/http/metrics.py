@@ -172,7 +172,7 @@ class Metrics:
 
     @property
     def uptime(self) -> float:
-        """Seconds since the start, whatever became of the clock."""
+        """Seconds since the start; steps of the clock do not change them."""
         return time.monotonic() - self._started
 
     def counts(self, num_states: int, results: ResultCache) -> Counts:

@@ -122,7 +122,7 @@ class Router:
             raise NotFound(
                 "there is no such page"
                 + (", and no index has a name that begins with _" if is_name else ""),
-                advice=instead or self._near(segments) or "GET /_docs describes those that are",
+                advice=instead or self._near(segments) or "GET /_docs describes all pages",
             )
         allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
         raise MethodNotAllowed(

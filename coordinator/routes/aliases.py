@@ -125,7 +125,7 @@ def _check_change(
         if alias not in aliases:
             raise NotFound(
                 f"there is no alias {alias!r}",
-                advice="GET /_aliases lists those that are",
+                advice="GET /_aliases lists the aliases",
                 code="alias_not_found",
             )
     elif not isinstance(target, str) or target not in indexes:
