@@ -330,4 +330,9 @@ def _exact(text: bytearray) -> Any:
     """Decode JSON; integers stay exact, so that the service can refuse those it cannot store."""
     value = orjson.loads(text)
     # orjson rounds integers beyond 64 bits, which have at least 19 digits.
-    return json.loads(text) if _LONG_NUMBER.search(text) else value
+    if not _LONG_NUMBER.search(text):
+        return value
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("values are nested too deep") from None

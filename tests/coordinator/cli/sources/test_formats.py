@@ -253,3 +253,10 @@ def test_integers_stay_exact_when_ids_are_made(tmp_path: Path) -> None:
         (item,) = items_of(source)
         assert item["n"] in (123456789012345678901, 18446744073709551616)
         assert isinstance(item["n"], int)
+
+
+def test_an_item_that_is_nested_too_deep_is_named(tmp_path: Path) -> None:
+    deep = '{"id": 12345678901234567890123, "a": ' + "[" * 1_000 + "]" * 1_000 + "}"
+    source = read(tmp_path, '{"id": 1}\n' + deep, "a.ndjson", id_field="id")
+    with pytest.raises(SourceError, match="line 2: values are nested too deep"):
+        items_of(source)
