@@ -134,8 +134,8 @@ class Settings:
     shard_timeout_ms: int = setting(
         5_000,
         "ms",
-        "timeout of a read on a shard; a search with a greater timeout_ms than the default has all "
-        "of it, unless it may be partial",
+        "timeout of a read on a shard; a search that sets a longer timeout_ms, and may not be "
+        "partial, gets that instead",
         at_least=1,
     )
     write_timeout_ms: int = setting(
