@@ -125,20 +125,26 @@ def test_the_page_in_react(service: Service, tmp_path: Path) -> None:
     vite = str(packages() / "node_modules" / ".bin" / "vite")
     command = [vite, "build", "--logLevel", "warn"]
     subprocess.run(command, cwd=source, timeout=120, check=True)
+    found, failed = (_previewed(vite, source, facetd) for facetd in (service.port, 1))
+    _check_shop(found)
+    assert "The search failed: " in failed
+    assert "No results" not in failed
+
+
+def _previewed(vite: str, source: Path, facetd: int) -> str:
+    """Return the page as Vite's server shows it, which passes requests on to a port of facetd."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = subprocess.Popen(
         [vite, "preview", "--host", "127.0.0.1", "--port", str(port), "--strictPort"],
         cwd=source,
-        env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{service.port}"},
+        env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{facetd}"},
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         _wait_for(url, server)
-        _check_shop(_rendered(url, tmp_path))
-        failed = _rendered(f"{url}?service=http://127.0.0.1:1", tmp_path)
-        assert "The search failed: " in failed
-        assert "No results" not in failed
+        return _rendered(url, source.parent)
     finally:
         server.terminate()
         server.wait(20)

@@ -173,7 +173,8 @@ async def test_an_unknown_index_is_answered_with_the_tool_that_lists_them() -> N
     async with asking(refusal) as (session, _):
         answer = await session.call_tool("search", {"index": "x"})
     assert answer.is_error
-    assert str(answer.content[0]).count("there is no index 'x'; list_indexes lists the indexes") == 1
+    message = "there is no index 'x'; list_indexes lists the indexes"
+    assert str(answer.content[0]).count(message) == 1
 
 
 async def test_an_unknown_argument_is_not_ignored() -> None:
