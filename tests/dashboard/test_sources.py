@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.proposals import offer_places
+from coordinator.cli.proposals import offer_geo_point
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.places import hold_degrees, named_like_places
+from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from tests.dashboard.conftest import drop_file
 
@@ -240,7 +240,7 @@ def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Pat
     text = "id,lat,lng\n1,48.2,16\n2,-7,\n3,,5\n4,-0,1e1\n5, 1.25 ,-180\n"
     path = tmp_path / "places.csv"
     path.write_text(text)
-    source = formats.read(str(path), ReadOptions(place_fields=("lat", "lng")))
+    source = formats.read(str(path), ReadOptions(point_fields=("lat", "lng")))
     expected = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
@@ -258,7 +258,7 @@ def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
     path = tmp_path / "spread.json"
     path.write_bytes(text.encode())
     source = formats.read(str(path), ReadOptions())
-    source = offer_places(source, "auto" if makes_places else "none")
+    source = offer_geo_point(source, "auto" if makes_places else "none")
     page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
     found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": makes_places})
@@ -280,7 +280,7 @@ def test_the_page_finds_the_array_of_items_as_the_command_line_does(
     file = tmp_path / "answer.json"
     file.write_bytes(text.encode())
     source = formats.read(str(file), ReadOptions(items_path=path))
-    source = offer_places(source, "auto" if makes_places else "none")
+    source = offer_geo_point(source, "auto" if makes_places else "none")
     expected = b"".join(source.pieces()).decode()
     page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
@@ -321,7 +321,7 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
     for name, body in texts.items():
         path = tmp_path / name
         path.write_bytes(body)
-        source = offer_places(formats.read(str(path), ReadOptions()), "auto")
+        source = offer_geo_point(formats.read(str(path), ReadOptions()), "auto")
         expected = b"".join(source.pieces()).decode()
         argument = {"name": name, "body": base64.b64encode(body).decode(), "makesPlaces": True}
         found = page.evaluate(READ, argument)
@@ -352,7 +352,7 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
     path = tmp_path / "places.ndjson"
     path.write_text(lines)
     source = formats.read(str(path), ReadOptions())
-    named = named_like_places(source)
+    named = coordinate_fields(source)
     found = list(named) if named and hold_degrees(source, named) else None
     page.goto("/dashboard")
     read = page.evaluate(
@@ -366,7 +366,7 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
         lines,
     )
     assert read[0] == found == fields
-    expected = b"".join(offer_places(source, "auto").pieces()).decode()
+    expected = b"".join(offer_geo_point(source, "auto").pieces()).decode()
     assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == read[1]
 
 
