@@ -13,7 +13,7 @@ from tests.simulation.primitives import Executor
 from tests.simulation.world import Killed, Process, World
 
 if TYPE_CHECKING:
-    from tests.simulation.network import Listener, Network
+    from tests.simulation.network import BoundSocket, Listener, Network
 
 
 class EventLoop(asyncio.BaseEventLoop):
@@ -115,9 +115,15 @@ class EventLoop(asyncio.BaseEventLoop):
             self.call_soon_threadsafe(handler)
 
     async def create_server(  # type: ignore[override]
-        self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any
+        self,
+        protocol_factory: Any,
+        host: Any = None,
+        port: Any = None,
+        *,
+        sock: BoundSocket | None = None,
+        **options: Any,
     ) -> Listener:
-        return self._network.listen(self, protocol_factory, port)
+        return self._network.listen(self, protocol_factory, port if sock is None else sock.port)
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any

@@ -14,13 +14,19 @@ import errno
 import itertools
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.world import Process, World
 
 LATENCY_SECONDS = 0.0002
 BUFFER_BYTES_MAX = 64 * 1024
+
+
+class BoundSocket(NamedTuple):
+    """A socket that `create_server` listens on."""
+
+    port: int
 
 
 class Listener:

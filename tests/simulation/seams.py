@@ -22,9 +22,11 @@ import lmdb
 
 from common.process import faults, priority
 from common.process.threads import ThreadPool
+from coordinator.http import listening
 from coordinator.read import cursor
 from shard.caches import background_tasks as options
 from shard.storage import residency
+from tests.simulation.network import BoundSocket
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
 from tests.simulation.world import Killed, World
 
@@ -128,6 +130,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     }
     stand_ins: dict[int, Any] = {id(real): stand_in for real, stand_in in modules.items()}
     stand_ins[id(threading.Lock)] = partial(Lock, world)
+    stand_ins[id(listening.listen)] = lambda host, port: [BoundSocket(port)]
     # The real memory would decide when a shard looks at it again.
     stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
