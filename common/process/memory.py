@@ -136,7 +136,7 @@ class Trimmer:
         """Return free memory to the system if there may be much; return whether it did.
 
         There may be if the process has grown since the last time, or uses less of what it has; or
-        somebody has asked for it.
+        a merge has asked for it.
         """
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)
