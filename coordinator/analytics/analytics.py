@@ -388,7 +388,10 @@ class Analytics:
             if index is None:
                 path.unlink(missing_ok=True)
                 continue
-            number = (date.fromisoformat(path.stem) - date(1970, 1, 1)).days
+            try:
+                number = (date.fromisoformat(path.stem) - date(1970, 1, 1)).days
+            except ValueError:
+                continue  # digits that are not a date: not a file of ours
             day = None if number in in_memory else self._read(number)
             if day is not None:
                 day.forget(index)

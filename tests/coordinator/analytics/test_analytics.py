@@ -158,6 +158,16 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
     assert _report(Analytics(folder, 3, 100))["searches"] == 0
 
 
+def test_a_file_that_is_no_day_does_not_keep_an_index_from_being_forgotten(tmp_path: Path) -> None:
+    counted = Analytics(tmp_path, 3, 5)
+    other = tmp_path / "2026-99-99.json"
+    other.write_text("an operator's")
+
+    asyncio.run(counted.forget("films"))
+
+    assert other.read_text() == "an operator's"
+
+
 @pytest.mark.parametrize(("number", "expected"), [(28, StorageFull), (5, InternalError)])
 def test_what_the_disk_does_not_forget_is_told(
     tmp_path: Path,
