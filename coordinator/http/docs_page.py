@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from html import escape
@@ -14,18 +13,19 @@ from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
 from coordinator.http.route_description import (
     DescribedInput,
+    body_example,
     body_members,
     own_parameters,
     shared_parameters,
+    whole_body,
 )
-from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
 
-EXAMPLE_LINE_CHARS: Final = 100
 _LISTS: Final = {"errors": "Errors", "limits": "Limits"}
 """Sections that are not routes, and their names in the contents."""
+_TABLE: Final = "<div class=scroll tabindex=0><table>"
 
 
 def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
@@ -117,36 +117,28 @@ def _section(route: Route) -> str:
         shared = ", ".join(f"<code>{name}</code>" for name in shared_parameters(route))
         if shared:
             html += f'<p>As in <a href="#get-index-search">search</a>: {shared}.</p>'
+    if whole := whole_body(route):
+        html += f"<p>Body: {_text(whole)}</p>"
     html += _members("Member of the body", body_members(route))
-    example = _shown_example(route.name)
-    if example is not None:
-        html += f"<pre class=code>{escape(example)}</pre>"
+    if example := body_example(route):
+        html += f"<p>An example of the body:</p><pre tabindex=0>{escape(example)}</pre>"
     return html + "</section>"
-
-
-def _shown_example(route: str) -> str | None:
-    """Return the example of a route's body as people write it; None without one.
-
-    Args:
-        route: its method and path.
-    """
-    if route == LOAD:
-        return LINES_EXAMPLE.rstrip()
-    if route not in BODY_EXAMPLES:
-        return None
-    line = json.dumps(BODY_EXAMPLES[route])
-    if len(line) <= EXAMPLE_LINE_CHARS:
-        return line
-    return json.dumps(BODY_EXAMPLES[route], indent=2)
 
 
 def _members(head: str, members: Iterable[DescribedInput]) -> str:
     """Return a table of parameters or members; nothing if there are none."""
-    rows = [
-        (", ".join(one.names), one.value, one.meaning, f"`{one.example}`" if one.example else "")
+    rows = "".join(
+        f"<tr><td>{escape(', '.join(one.names))}<small>{escape(one.value)}</small></td>"
+        f"<td>{_text(one.meaning)}{_example(one)}</td></tr>"
         for one in members
-    ]
-    return _table((head, "Value", "Meaning", "Example"), rows) if rows else ""
+    )
+    return f"{_TABLE}<tr><th>{head}</th><th>Meaning</th></tr>{rows}</table></div>" if rows else ""
+
+
+def _example(described: DescribedInput) -> str:
+    if not described.example:
+        return ""
+    return f"<small>Example: <code>{escape(described.example)}</code></small>"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -155,7 +147,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f"<div class=scroll tabindex=0><table><tr>{head}</tr>{body}</table></div>"
+    return f"{_TABLE}<tr>{head}</tr>{body}</table></div>"
 
 
 def _text(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
-
+from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
 from coordinator.http.schemas.components import SCHEMAS
 from coordinator.parameters.table import SEARCH_PARAMETERS
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from coordinator.http.route import Route
     from coordinator.parameters.parameter import Parameter
 
+EXAMPLE_LINE_CHARS: Final = 100
+"""Longer bodies are shown indented."""
 SEARCH_PATH: Final = "/{index}/search"
 """The page whose parameters others share; they are described there only."""
 
@@ -48,11 +50,34 @@ def shared_parameters(route: Route) -> tuple[str, ...]:
 
 def body_members(route: Route) -> Iterator[DescribedInput]:
     """Yield the members of the body, if it is one object whose members are known."""
-    schema = SCHEMAS.get(route.document.get("body", ""), {})
+    schema = _body(route)
+    if "description" in schema:
+        return
     required = schema.get("required", ())
     for name, described in schema.get("properties", {}).items():
         member = _member(name, described)
         yield member._replace(value=f"{member.value}, required") if name in required else member
+
+
+def whole_body(route: Route) -> str:
+    """Return what is said of the body as a whole; nothing if its members are described."""
+    return str(_body(route).get("description", ""))
+
+
+def body_example(route: Route) -> str:
+    """Return a body as JSON, or as lines of JSON; nothing for a route without one."""
+    if route.name == LOAD:
+        return LINES_EXAMPLE.rstrip()
+    example = BODY_EXAMPLES.get(route.name)
+    if example is None:
+        return ""
+    line = _json(example)
+    return line if len(line) <= EXAMPLE_LINE_CHARS else _json(example, indent=2)
+
+
+def _body(route: Route) -> dict[str, Any]:
+    body: dict[str, Any] = SCHEMAS.get(route.document.get("body", ""), {})
+    return body
 
 
 def _parameter(parameter: Parameter) -> DescribedInput:
@@ -75,13 +100,8 @@ def _member(name: str, schema: dict[str, Any]) -> DescribedInput:
     )
 
 
-def _json(value: Any) -> str:
-    """Return a value as JSON on one line, with spaces as people write it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_json(key)}: {_json(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_json, value)) + "]"
-    return orjson.dumps(value).decode()
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def shown_type(schema: dict[str, Any]) -> str:
@@ -93,7 +113,7 @@ def shown_type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return shown_type(SCHEMAS[schema["$ref"].rpartition("/")[2]])
     if "enum" in schema:
-        return _one_of(_json(one) if not isinstance(one, str) else one for one in schema["enum"])
+        return _one_of(one if isinstance(one, str) else _json(one) for one in schema["enum"])
     for several in ("anyOf", "oneOf"):
         if several in schema:
             return _one_of(

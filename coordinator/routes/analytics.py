@@ -10,6 +10,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.schemas.schema_parts import described
 from coordinator.parameters.raw import decode_object, query_parameters, refuse_unknown
 from coordinator.routes.search import counted_client
 
@@ -21,6 +22,7 @@ DAYS_DEFAULT: Final = 7
 SIZE_DEFAULT: Final = 20
 SIZE_MAX: Final = 1_000
 POSITION_MAX: Final = 1_000_000_000
+_INDEX: Final = described({"type": "string"}, "An index; all by default.", "films")
 
 
 ROUTES: Final = RouteTable()
@@ -59,9 +61,17 @@ def _index_name(services: Services, raw: dict[str, Any]) -> str | None:
         document={
             "answer": "Analytics",
             "query": {
-                "index": {"type": "string"},
-                "days": {"type": "integer", "minimum": 1, "maximum": 10_000},
-                "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
+                "index": _INDEX,
+                "days": described(
+                    {"type": "integer", "minimum": 1, "maximum": 10_000},
+                    "How many days to count, with today.",
+                    7,
+                ),
+                "size": described(
+                    {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
+                    "The maximum length of each list.",
+                    20,
+                ),
             },
         },
     ),
@@ -89,7 +99,7 @@ async def report(services: Services, request: Request) -> Response:
         is_change=True,
         is_of_all_indexes=True,
         tag="operations",
-        document={"answer": "Status", "query": {"index": {"type": "string"}}},
+        document={"answer": "Status", "query": {"index": _INDEX}},
     ),
 )
 async def forget(services: Services, request: Request) -> Response:

@@ -11,6 +11,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.schemas.schema_parts import described
 from coordinator.parameters.raw import decode_json, decode_object, query_parameters, refuse_unknown
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def _configuring(method: str, body: str, summary: str) -> Route:
         document={
             "body": body,
             "answer": "ConfigurationAnswer",
-            "query": {"preview": {"type": "boolean"}},
+            "query": {
+                "preview": described({"type": "boolean"}, "Only say what would change.", True)
+            },
         },
     )
 
@@ -119,7 +122,12 @@ def _flag_parameter(request: Request, name: str, code: str) -> bool:
         needs_index=True,
         applies_filter=True,
         tag="indexes",
-        document={"answer": "Configuration", "query": {"effective": {"type": "boolean"}}},
+        document={
+            "answer": "Configuration",
+            "query": {
+                "effective": described({"type": "boolean"}, "Whether to show all defaults.", True)
+            },
+        },
     ),
 )
 async def configuration(services: Services, request: Request) -> Response:

@@ -17,6 +17,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.schemas.schema_parts import described
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import query_parameters, refuse_unknown
 from coordinator.routes.search import narrowed
@@ -295,7 +296,16 @@ async def put_items(services: Services, request: Request) -> Response:
         is_admitted=False,
         is_change=True,
         tag="items",
-        document={"answer": "WriteAnswer", "query": {"on_error": {"enum": ["fail", "skip"]}}},
+        document={
+            "answer": "WriteAnswer",
+            "query": {
+                "on_error": described(
+                    {"enum": ["fail", "skip"]},
+                    "Whether a bad line refuses the whole load, or is skipped and listed.",
+                    "skip",
+                )
+            },
+        },
     ),
 )
 async def load(services: Services, request: Request) -> Response:

@@ -15,9 +15,11 @@ from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS, Route
 from coordinator.http.route_description import (
     DescribedInput,
+    body_example,
     body_members,
     own_parameters,
     shared_parameters,
+    whole_body,
 )
 from coordinator.routes import ROUTES
 
@@ -61,19 +63,29 @@ def reference() -> str:
 
 def _routes(routes: Iterable[Route]) -> Iterator[str]:
     """Yield the Markdown of each route of a section."""
-    described: set[str] = set()
+    described: dict[str, Route] = {}
     for route in routes:
         need = (
             f" Needs a key with `{route.action.value}`, if there are keys." if route.action else ""
         )
         yield f"### `{route.method} {route.path}`\n\n{route.summary}{need}"
         if not route.parameters or route.path not in described:
-            described.add(route.path)
+            described[route.path] = route
             yield from _members("parameter", own_parameters(route))
             shared = ", ".join(f"`{name}`" for name in shared_parameters(route))
             if shared:
                 yield f"As in [search](#get-indexsearch): {shared}."
-        yield from _members("member of the body", body_members(route))
+        if name := route.document.get("body"):
+            first = described.setdefault(name, route)
+            if first is not route:
+                yield f"The body is that of `{first.name}`."
+            elif whole := whole_body(route):
+                yield f"Body: {whole}"
+            else:
+                yield from _members("member of the body", body_members(route))
+        if example := body_example(route):
+            lines = "\n".join(f"    {line}" for line in example.splitlines())
+            yield f"An example of the body:\n\n{lines}"
 
 
 def _members(head: str, members: Iterable[DescribedInput]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from coordinator.http.schemas.schema_parts import (
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,
     body_schema,
+    described,
     list_of,
     object_schema,
     ref,
@@ -20,22 +21,26 @@ ANALYTICS_SCHEMAS: Final[dict[str, Any]] = {
     "CountedClicks": object_schema("status counted", status=TEXT_SCHEMA, counted=COUNT_SCHEMA),
     "Clicks": body_schema(
         "clicks",
-        clicks={
-            "type": "array",
-            "minItems": 1,
-            "maxItems": DEFAULT_LIMITS.clicks_max,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "index": INDEX_NAME_SCHEMA,
-                    "query": TEXT_SCHEMA,
-                    "id": ID_SCHEMA,
-                    "position": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+        clicks=described(
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": DEFAULT_LIMITS.clicks_max,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "index": INDEX_NAME_SCHEMA,
+                        "query": TEXT_SCHEMA,
+                        "id": ID_SCHEMA,
+                        "position": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+                    },
+                    "required": ["index", "id"],
+                    "additionalProperties": False,
                 },
-                "required": ["index", "id"],
-                "additionalProperties": False,
             },
-        },
+            "Hits that people chose: index and id, and the query and position, from 1, if known.",
+            [{"index": "films", "query": "godfather", "id": 2, "position": 1}],
+        ),
     ),
     "Analytics": object_schema(
         "days searches no_hits popular without_hits slow clicked",

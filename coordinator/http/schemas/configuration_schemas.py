@@ -10,6 +10,7 @@ from coordinator.http.schemas.schema_parts import (
     FIELD_SCHEMA,
     TEXT_SCHEMA,
     WEIGHT_SCHEMA,
+    described,
     list_of,
     object_schema,
     open_body_schema,
@@ -69,70 +70,161 @@ _TREE_OF_LEVELS: Final = {
 
 CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
     "Configuration": open_body_schema(
-        aggregations={
-            "type": "object",
-            "propertyNames": FIELD_SCHEMA,
-            "additionalProperties": _FACET_SETTINGS,
-            "maxProperties": DEFAULT_LIMITS.facets_max,
-        },
-        searchable_fields={
-            "anyOf": [
-                list_of(FIELD_SCHEMA),
-                {"type": "object", "additionalProperties": WEIGHT_SCHEMA},
-            ]
-        },
-        sorting_fields=list_of(FIELD_SCHEMA),
-        geo_fields=list_of(FIELD_SCHEMA),
-        nested=list_of(FIELD_SCHEMA),
-        hierarchies={
-            "type": "object",
-            "propertyNames": FIELD_SCHEMA,
-            "additionalProperties": {"anyOf": [_TREE_OF_PATHS, _TREE_OF_LEVELS]},
-            "maxProperties": DEFAULT_LIMITS.hierarchies_max,
-        },
-        language=_LANGUAGE,
-        field_languages={
-            "type": "object",
-            "propertyNames": FIELD_SCHEMA,
-            "additionalProperties": _LANGUAGE,
-        },
-        collation=COLLATION_SCHEMA,
-        field_collations={
-            "type": "object",
-            "propertyNames": FIELD_SCHEMA,
-            "additionalProperties": COLLATION_SCHEMA,
-        },
-        stop_words={"anyOf": [list_of(_WORD), _LANGUAGE, {"type": "boolean"}]},
-        synonyms={"anyOf": [list_of(_SYNONYMS), {"type": "object"}]},
-        match=SEARCH_BY_NAME["match"].schema,
-        prefix=SEARCH_BY_NAME["prefix"].schema,
-        typo=SEARCH_BY_NAME["typo"].schema,
-        typo_lengths=TYPO_LENGTHS_SCHEMA,
-        infix={"anyOf": [{"type": "boolean"}, list_of(FIELD_SCHEMA)]},
-        field_typo_lengths={
-            "type": "object",
-            "propertyNames": FIELD_SCHEMA,
-            "additionalProperties": {"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]},
-        },
-        suggestions=open_body_schema(
-            fields=list_of(FIELD_SCHEMA),
-            facets=list_of(FIELD_SCHEMA),
-            popularity=FIELD_SCHEMA,
-            searches={"type": "boolean"},
+        aggregations=described(
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": _FACET_SETTINGS,
+                "maxProperties": DEFAULT_LIMITS.facets_max,
+            },
+            "The facets, by field: size, conjunction, sort, order, hide_zero_doc_count, "
+            "chosen_filters_on_top, show_facet_stats, title, position.",
+            {"genres": {"title": "Genres", "size": 10}, "year": {"conjunction": False}},
         ),
-        display=open_body_schema(
-            title=FIELD_SCHEMA, image=FIELD_SCHEMA, fields=list_of(FIELD_SCHEMA)
+        searchable_fields=described(
+            {
+                "anyOf": [
+                    list_of(FIELD_SCHEMA),
+                    {"type": "object", "additionalProperties": WEIGHT_SCHEMA},
+                ]
+            },
+            "The fields that a query searches, with weights; every string by default.",
+            ["name^4", "description"],
         ),
-        algolia={"type": "object"},
-        ranking=open_body_schema(
-            k1={"type": "number", "minimum": 0, "maximum": 100},
-            b={"type": "number", "minimum": 0, "maximum": 1},
-            proximity={"type": "number", "minimum": 0, "maximum": 10},
+        sorting_fields=described(
+            list_of(FIELD_SCHEMA),
+            "Fields that count as known while no item has them. Any scalar field sorts.",
+            ["year"],
         ),
-        boost=SEARCH_BY_NAME["boost"].schema,
-        rules=SEARCH_BY_NAME["rules"].schema,
+        geo_fields=described(
+            list_of(FIELD_SCHEMA), "Fields of points, instead of `_geo`.", ["location"]
+        ),
+        nested=described(
+            list_of(FIELD_SCHEMA),
+            "Arrays of objects whose elements are filtered one by one.",
+            ["variants"],
+        ),
+        hierarchies=described(
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": {"anyOf": [_TREE_OF_PATHS, _TREE_OF_LEVELS]},
+                "maxProperties": DEFAULT_LIMITS.hierarchies_max,
+            },
+            "Trees of categories, over one facet of paths or one facet for each level.",
+            {"place": {"levels": ["country", "language"]}},
+        ),
+        language=described(
+            _LANGUAGE,
+            "The language of all texts, in which words match in their other "
+            "forms; none by default.",
+            "en",
+        ),
+        field_languages=described(
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": _LANGUAGE,
+            },
+            "Languages by field, instead of `language`.",
+            {"storyline": "en"},
+        ),
+        collation=described(
+            COLLATION_SCHEMA,
+            "The order of texts; code points by default. With +numeric, 2 comes before 10.",
+            "root",
+        ),
+        field_collations=described(
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": COLLATION_SCHEMA,
+            },
+            "Collations by field, instead of `collation`.",
+            {"name": "de+numeric"},
+        ),
+        stop_words=described(
+            {"anyOf": [list_of(_WORD), _LANGUAGE, {"type": "boolean"}]},
+            "Words that a query does without unless it has no others: a list, a language, or true "
+            "for those of `language`; none by default.",
+            ["the", "of"],
+        ),
+        synonyms=described(
+            {"anyOf": [list_of(_SYNONYMS), {"type": "object"}]},
+            "Groups of words, or words with alternatives.",
+            [["film", "movie"], {"from": "scifi", "to": ["science fiction"]}],
+        ),
+        match=described(
+            SEARCH_BY_NAME["match"].schema, "For requests that do not set it: as there.", "all"
+        ),
+        prefix=described(
+            SEARCH_BY_NAME["prefix"].schema, "For requests that do not set it: as there.", "last"
+        ),
+        typo=described(
+            SEARCH_BY_NAME["typo"].schema, "For requests that do not set it: as there.", "auto"
+        ),
+        typo_lengths=described(
+            TYPO_LENGTHS_SCHEMA,
+            "Letters from which on a word may have one typo, and two.",
+            [5, 9],
+        ),
+        infix=described(
+            {"anyOf": [{"type": "boolean"}, list_of(FIELD_SCHEMA)]},
+            "Fields in which any three letters or more of a word are found; true: all.",
+            ["name"],
+        ),
+        field_typo_lengths=described(
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": {"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]},
+            },
+            "The same by field; none: no typos.",
+            {"name": [4, 8], "director": "none"},
+        ),
+        suggestions=described(
+            open_body_schema(
+                fields=list_of(FIELD_SCHEMA),
+                facets=list_of(FIELD_SCHEMA),
+                popularity=FIELD_SCHEMA,
+                searches={"type": "boolean"},
+            ),
+            "What suggestions draw on: texts of fields, values of facets, a number that makes "
+            "items popular, and frequent searches.",
+            {"fields": ["name"], "facets": ["genres"], "popularity": "votes", "searches": True},
+        ),
+        display=described(
+            open_body_schema(title=FIELD_SCHEMA, image=FIELD_SCHEMA, fields=list_of(FIELD_SCHEMA)),
+            "How the dashboard shows an item.",
+            {"title": "name", "fields": ["year", "rating"]},
+        ),
+        algolia=described(
+            {"type": "object"}, "Settings of Algolia's protocol, which keeps them here."
+        ),
+        ranking=described(
+            open_body_schema(
+                k1={"type": "number", "minimum": 0, "maximum": 100},
+                b={"type": "number", "minimum": 0, "maximum": 1},
+                proximity={"type": "number", "minimum": 0, "maximum": 10},
+            ),
+            "BM25's k1 and b, and the weight of words that are close together.",
+            {"k1": 0.8, "b": 0.68, "proximity": 0.2},
+        ),
+        boost=described(
+            SEARCH_BY_NAME["boost"].schema,
+            "For requests that do not set it: as there.",
+            SEARCH_BY_NAME["boost"].example,
+        ),
+        rules=described(
+            SEARCH_BY_NAME["rules"].schema,
+            "For requests that do not set it: as there.",
+            SEARCH_BY_NAME["rules"].example,
+        ),
     ),
-    "ConfigurationPatch": {"type": "object"},
+    "ConfigurationPatch": described(
+        {"type": "object"},
+        "Members of the configuration to set, at any depth; null removes one.",
+    ),
     "ConfigurationAnswer": object_schema(
         "status warnings changes",
         status={"enum": ["configuration accepted", "preview"]},

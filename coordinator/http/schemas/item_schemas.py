@@ -11,6 +11,7 @@ from coordinator.http.schemas.schema_parts import (
     ID_SCHEMA,
     TEXT_SCHEMA,
     body_schema,
+    described,
     list_of,
     object_schema,
     ref,
@@ -48,13 +49,19 @@ def _restricted(**more: Any) -> dict[str, Any]:
 
 
 ITEM_SCHEMAS: Final[dict[str, Any]] = {
-    "Item": {
-        "type": "object",
-        "properties": {"id": ID_SCHEMA},
-        "propertyNames": {"maxLength": DEFAULT_LIMITS.field_name_bytes_max},
-        "maxProperties": DEFAULT_LIMITS.item_fields_max,
-    },
-    "Items": {"anyOf": [list_of(ref("Item")), ref("Item")]},
+    "Item": described(
+        {
+            "type": "object",
+            "properties": {"id": ID_SCHEMA},
+            "propertyNames": {"maxLength": DEFAULT_LIMITS.field_name_bytes_max},
+            "maxProperties": DEFAULT_LIMITS.item_fields_max,
+        },
+        "Any JSON object; its `id`, if it has one, must be that of the path.",
+    ),
+    "Items": described(
+        {"anyOf": [list_of(ref("Item")), ref("Item")]},
+        "Objects, or a single one. `id` is an integer or a text.",
+    ),
     "WriteAnswer": object_schema(
         "status created updated rejected errors seq",
         status={"enum": ["indexed", "updated", "deleted"]},
@@ -79,28 +86,51 @@ ITEM_SCHEMAS: Final[dict[str, Any]] = {
     "ItemChanges": {
         **body_schema(
             "",
-            put={
-                **list_of({**ref("Item"), "required": ["id"]}),
-                "maxItems": DEFAULT_LIMITS.batch_items_max,
-            },
-            delete={**list_of(ID_SCHEMA), "maxItems": DEFAULT_LIMITS.batch_items_max},
-            position=_POSITION,
-            source={**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
+            put=described(
+                {
+                    **list_of({**ref("Item"), "required": ["id"]}),
+                    "maxItems": DEFAULT_LIMITS.batch_items_max,
+                },
+                "Items to add or replace.",
+                [{"id": 7, "name": "Alien", "year": 1979}],
+            ),
+            delete=described(
+                {**list_of(ID_SCHEMA), "maxItems": DEFAULT_LIMITS.batch_items_max},
+                "Ids to remove.",
+                [8],
+            ),
+            position=described(
+                _POSITION,
+                "How far this write brings the source; stored with it, so that neither exists "
+                "without the other.",
+                "0/16B3748",
+            ),
+            source=described(
+                {**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
+                "The name of the source; with `position`.",
+                "orders-database",
+            ),
         ),
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
     "Positions": object_schema(
         "positions", positions={"type": "object", "additionalProperties": TEXT_SCHEMA}
     ),
-    "ChosenItems": _restricted(),
-    "ChangedItems": _restricted(
-        fields={
-            "type": "object",
-            "minProperties": 1,
-            "propertyNames": {
-                "not": {"const": "id"},
-                "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
-            },
-        }
+    "ChosenItems": described(
+        _restricted(),
+        "`ids`, or what restricts a search: `query`, `filters`, `filter` and the like.",
+    ),
+    "ChangedItems": described(
+        _restricted(
+            fields={
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": {
+                    "not": {"const": "id"},
+                    "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
+                },
+            }
+        ),
+        "`fields` to set, and `ids` or what restricts a search.",
     ),
 }

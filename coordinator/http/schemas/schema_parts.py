@@ -33,6 +33,18 @@ INDEX_NAME_SCHEMA: Final[dict[str, Any]] = {
 }
 
 
+def described(schema: dict[str, Any], description: str, example: Any = None) -> dict[str, Any]:
+    """Return a schema with what the documentation says of it.
+
+    Args:
+        schema: of a member of a body, or of a parameter of a query string.
+        description: its meaning.
+        example: a valid value; None: the description has one, or none is needed.
+    """
+    shown: dict[str, Any] = {} if example is None else {"examples": [example]}
+    return {**schema, "description": description, **shown}
+
+
 def object_schema(required: str = "", /, **properties: Any) -> dict[str, Any]:
     """Return the schema of an object in a response; it may gain members later."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
@@ -47,12 +59,21 @@ def body_schema(required: str = "", /, **properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            name: schema if name in needed else {"anyOf": [schema, {"type": "null"}]}
+            name: schema if name in needed else _optional(schema)
             for name, schema in properties.items()
         },
         "required": needed,
         "additionalProperties": False,
     }
+
+
+def _optional(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that allows null too; what the documentation says stays on top."""
+    said: dict[str, Any] = {
+        name: schema[name] for name in ("description", "examples") if name in schema
+    }
+    plain = {name: value for name, value in schema.items() if name not in said}
+    return {"anyOf": [plain, {"type": "null"}], **said}
 
 
 def open_body_schema(**properties: Any) -> dict[str, Any]:

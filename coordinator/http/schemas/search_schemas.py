@@ -12,6 +12,7 @@ from coordinator.http.schemas.schema_parts import (
     TEXT_SCHEMA,
     WEIGHT_SCHEMA,
     body_schema,
+    described,
     list_of,
     object_schema,
     ref,
@@ -186,30 +187,40 @@ SEARCH_SCHEMAS: Final[dict[str, Any]] = {
     ),
     "Searches": body_schema(
         "searches",
-        searches={
-            "type": "array",
-            "minItems": 1,
-            "maxItems": DEFAULT_LIMITS.searches_max,
-            "items": parameters_schema(
-                SEARCH_PARAMETERS,
-                "index",
-                index=INDEX_NAME_SCHEMA,
-                weight={"anyOf": [WEIGHT_SCHEMA, {"type": "null"}]},
-            ),
-        },
-        merge={
-            "anyOf": [
-                {"enum": [True]},
-                {
-                    "type": "object",
-                    "properties": {
-                        "page": SEARCH_BY_NAME["page"].schema,
-                        "per_page": SEARCH_BY_NAME["per_page"].schema,
+        searches=described(
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": DEFAULT_LIMITS.searches_max,
+                "items": parameters_schema(
+                    SEARCH_PARAMETERS,
+                    "index",
+                    index=INDEX_NAME_SCHEMA,
+                    weight={"anyOf": [WEIGHT_SCHEMA, {"type": "null"}]},
+                ),
+            },
+            "The searches: an index and the parameters of a search each; with `merge`, also a "
+            "weight of its scores.",
+            [{"index": "films", "query": "godfathr"}, {"index": "films", "per_page": 0}],
+        ),
+        merge=described(
+            {
+                "anyOf": [
+                    {"enum": [True]},
+                    {
+                        "type": "object",
+                        "properties": {
+                            "page": SEARCH_BY_NAME["page"].schema,
+                            "per_page": SEARCH_BY_NAME["per_page"].schema,
+                        },
+                        "additionalProperties": False,
                     },
-                    "additionalProperties": False,
-                },
-            ]
-        },
+                ]
+            },
+            "One list of hits, ordered by score, and one set of facets, instead of a response "
+            "each; true, or which page of it.",
+            {"page": 1, "per_page": 20},
+        ),
     ),
     "SearchesAnswer": {
         "anyOf": [
