@@ -2,7 +2,8 @@
 
 An index and its items:
 
-    configuration      of an index, parsed by configuration_parser, with configuration_checks
+    index_configuration  its facets, fields, languages …; parsed by index_configuration_parser,
+                         with index_configuration_checks
     option_forms       values that it shares with requests
     foreign_settings   settings of other engines, and what takes their place
     values             the values of items; changes of stored ones: value_changes
@@ -19,9 +20,9 @@ A process:
     limits             every bound, with unit and reason
     errors             every error, with code and status; those of decoding: undecodable
     deadline           when a response is due
-    page_size          bytes of a page of hits
+    page_byte_limit    on the items of a page of hits
     data_directory     its layout and its owner; who listens where: endpoints
-    durable_files      files that survive a crash; long ones: file_io
+    durable_files      files that survive a crash; long ones: chunked_io
 
 Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what
 a process is made of), protocol (calls between processes).

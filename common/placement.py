@@ -4,8 +4,8 @@
 
 Slots never change; the number of shards may (`facetd reshard` moves slots). An item without an id
 is placed by the hash of its insertion number, which is unique. The hash exists twice: the `xxhash`
-package for single ids, and a kernel for whole batches (`common/json/scan.py` hashes each id as it
-reads it).
+package for single ids, and a kernel for whole batches (`common/json/item_scanner.py` hashes each id
+as it reads it).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ INTEGER_MAX: Final = 2**64 - 1
 
 NO_TOKEN: Final = 2**64 - 1
 """The token of a missing value, where 64-bit tokens represent values
-(`shard.segment.columns.distinct_values`)."""
+(`shard.segment.columns.grouping_keys`)."""
 
 
 class ValueKind(IntEnum):

@@ -5,6 +5,6 @@ tokenizer        the kernel that cuts them
 characters       what each code point is; computed by character_rules, stored by page_table
 accents          what folding removes, as terms of their own
 languages        stems, and which language a field has; stop_words
-collation        the order of texts in a language, named in collations
+collation        the order of texts in a language, named in collation_names
 collation_tables what it is read from: the file that collation_build writes
 """

@@ -25,8 +25,8 @@ import msgspec
 import numpy as np
 import zstandard
 
+from common.analysis.collation_names import COLLATION_LANGUAGES
 from common.analysis.collation_tables import DATA_FILE, CollationData, LanguageData
-from common.analysis.collations import COLLATION_LANGUAGES
 
 _TYPES: Final = {"phonebook": "phonebook", "traditional": "traditional"}
 _UNIFIED_IDEOGRAPH: Final = 29

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import zstandard
 
-from common.analysis.collations import NUMERIC
+from common.analysis.collation_names import NUMERIC
 from common.analysis.page_table import in_pages
 from common.kernels.decorator import arguments
 

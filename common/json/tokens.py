@@ -1,7 +1,7 @@
 r"""The leaves of JSON reading, as kernels: strings, escapes, numbers.
 
-`common.json.scan` calls them, which trusts nothing, and `shard.segment.items`, which reads only
-what was scanned before. A position is an index into a byte array.
+`common.json.item_scanner` calls them, which trusts nothing, and `shard.segment.items`, which reads
+only what was scanned before. A position is an index into a byte array.
 
 The checking leaves (`scan_…`) return the position after what they read, or `FAULT` after writing
 why and where to `found`. Running into the end of the bytes is the fault `INCOMPLETE`: with more
@@ -25,7 +25,7 @@ from common.kernels.utf8 import encode_point
 
 FAULT: Final = -1
 
-# Why scanning stopped; `common.json.scan` has the words for each.
+# Why scanning stopped; `common.json.item_scanner` has the words for each.
 INCOMPLETE: Final = 1
 BAD_VALUE: Final = 2
 BAD_KEY: Final = 3

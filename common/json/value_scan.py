@@ -1,4 +1,4 @@
-"""Scans JSON values against the limits of items: the kernels of `common.json.scan`.
+"""Scans JSON values against the limits of items: the kernels of `common.json.item_scanner`.
 
 `_scan_value` walks one value with a stack that holds, by depth, whether the open container is an
 object, how many keys it has with all that is nested in it, and how many elements. Two loops: the

@@ -1,7 +1,7 @@
 """UTF-8, one code point at a time: leaves of the kernels that read or write text.
 
-They expect valid UTF-8: bodies are checked on arrival (`common.json.scan`), and queries come from
-Python strings.
+They expect valid UTF-8: bodies are checked on arrival (`common.json.item_scanner`), and queries
+come from Python strings.
 """
 
 from __future__ import annotations

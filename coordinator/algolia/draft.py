@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from common.configuration import GEO_FIELD, IndexConfiguration
+from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.query import Filter
 from coordinator.algolia.filters import FacetFilter

@@ -18,9 +18,9 @@ from uuid import uuid4
 
 import orjson
 
-from common.configuration import FacetConfiguration
 from common.errors import InvalidRequest
-from common.json.scan import ItemError, scan_item
+from common.index_configuration import FacetConfiguration
+from common.json.item_scanner import ItemError, scan_item
 from common.limits import Limits
 from common.placement import ID_BYTES_MAX, canonical_id
 from common.protocol.write_operations import Operation

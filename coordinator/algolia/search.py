@@ -22,8 +22,8 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest, ServiceError
+from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.option_forms import FacetSort
 from common.protocol.messages import FilterClause

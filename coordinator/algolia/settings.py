@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_stored
 from common.errors import InvalidRequest
+from common.index_configuration import IndexConfiguration
+from common.index_configuration_parser import parse_stored
 from common.limits import Limits
 from common.option_forms import parse_weighted_field
 from coordinator.algolia.errors import UNHONOURED, WRONG

@@ -27,10 +27,10 @@ def backup(service: ServiceOptions, destination: str) -> None:
     The copy is as of one moment, while the service accepts writes. With - a tar stream is written
     to stdout.
     """
-    from coordinator.process import maintenance
+    from coordinator.process import offline_commands
 
     if destination != "-":
-        maintenance.check_vacant(Path(destination))
+        offline_commands.check_vacant(Path(destination))
     client = service.client()
     name = f"backup-{secrets.token_hex(6)}"
     made = client.request("POST", "/_snapshots", json.dumps({"name": name}).encode())
@@ -41,11 +41,11 @@ def backup(service: ServiceOptions, destination: str) -> None:
         )
     if destination == "-":
         try:
-            maintenance.write_archive(folder, sys.stdout.buffer)
+            offline_commands.write_archive(folder, sys.stdout.buffer)
         finally:
             shutil.rmtree(folder)
     else:
-        maintenance.move_snapshot(folder, Path(destination))
+        offline_commands.move_snapshot(folder, Path(destination))
         echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
 
 
@@ -77,9 +77,9 @@ def reshard(
     Every answer stays the same. No service may run on the data. It can be killed at any moment: the
     old data stay in force until the new ones are complete.
     """
-    from coordinator.process import maintenance
+    from coordinator.process import offline_commands
 
-    ctx.exit(maintenance.reshard(load_settings(config_file, flags).data_dir, shards, output))
+    ctx.exit(offline_commands.reshard(load_settings(config_file, flags).data_dir, shards, output))
 
 
 @click.command()
@@ -91,10 +91,10 @@ def restore(source: str, config_file: Path | None, **flags: Any) -> None:
     SOURCE is a folder, or - for a tar stream on stdin. Every byte is checked first; a data
     directory that is not empty is refused.
     """
-    from coordinator.process import maintenance
+    from coordinator.process import offline_commands
 
     data = load_settings(config_file, flags).data_dir
-    snapshot = maintenance.restore(sys.stdin.buffer if source == "-" else Path(source), data)
+    snapshot = offline_commands.restore(sys.stdin.buffer if source == "-" else Path(source), data)
     echo(
         json.dumps(
             {
@@ -116,9 +116,9 @@ def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 
     The exit status is 1 if any differs. No service may run on the data.
     """
-    from coordinator.process import maintenance
+    from coordinator.process import offline_commands
 
-    ctx.exit(maintenance.check(load_settings(config_file, flags).data_dir))
+    ctx.exit(offline_commands.check(load_settings(config_file, flags).data_dir))
 
 
 @click.command()
@@ -132,7 +132,7 @@ def rebuild(
 
     No service may run on the data.
     """
-    from coordinator.process import maintenance
+    from coordinator.process import offline_commands
 
     data = load_settings(config_file, flags).data_dir
-    ctx.exit(maintenance.check(data, rebuilds=True, drops_damaged=drop_damaged))
+    ctx.exit(offline_commands.check(data, rebuilds=True, drops_damaged=drop_damaged))

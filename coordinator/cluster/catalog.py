@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from common import data_directory
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_stored
 from common.data_directory import DataDirectoryError, explaining_disk_failure
 from common.errors import NotFound
+from common.index_configuration import IndexConfiguration
+from common.index_configuration_parser import parse_stored
 from common.process.uncancelled import until_done
 from common.protocol.messages import CatalogUpdate
 from coordinator.cluster.catalog_file import CatalogFile, CatalogInDoubt, whole

@@ -29,9 +29,9 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from common.chunked_io import write_all
 from common.data_directory import DataDirectoryError
 from common.durable_files import sync_file, sync_folder, write_atomically
-from common.file_io import write_all
 from common.undecodable import UNDECODABLE
 from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StateChange
 

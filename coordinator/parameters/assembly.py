@@ -21,7 +21,7 @@ from coordinator.parameters.typed import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from common.configuration import FacetConfiguration, IndexConfiguration
+    from common.index_configuration import FacetConfiguration, IndexConfiguration
     from coordinator.parameters.mistakes import Mistakes
     from coordinator.parameters.search_draft import SearchDraft
 

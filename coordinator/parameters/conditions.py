@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from common.configuration import FacetConfiguration, Hierarchy, IndexConfiguration
+from common.index_configuration import FacetConfiguration, Hierarchy, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, RangeRequest, elements_of
 from common.query import And, AnyOf, Filter, Not, Or, Same, Under

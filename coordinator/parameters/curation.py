@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
+from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not, Or, Under

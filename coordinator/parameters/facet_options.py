@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from common.configuration import FacetConfiguration, IndexConfiguration
+from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.option_forms import parse_facet_sort
 from coordinator.parameters.geo import read_metres, read_point

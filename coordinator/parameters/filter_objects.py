@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from common.configuration import IndexConfiguration
+from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.query import (
     AllOf,

@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from common.configuration import GEO_FIELD
+from common.index_configuration import GEO_FIELD
 from common.limits import DEFAULT_LIMITS, Limits
 from common.query import (
     And,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from common.analysis.collations import COLLATION_FORMS, parse_collation
+from common.analysis.collation_names import COLLATION_FORMS, parse_collation
 from common.limits import Limits
 from coordinator.parameters.raw import QueryText
 

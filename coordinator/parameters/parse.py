@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest, NotFound
+from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.raw import RawParameters

@@ -23,7 +23,7 @@ from coordinator.parameters.search_draft import SearchDraft
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from common.configuration import IndexConfiguration
+    from common.index_configuration import IndexConfiguration
     from common.limits import Limits
     from coordinator.parameters.parameter import Parameter
     from coordinator.parameters.raw import RawParameters

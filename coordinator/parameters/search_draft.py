@@ -9,7 +9,7 @@ from coordinator.parameters.conditions import Conditions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from common.configuration import FacetConfiguration, IndexConfiguration
+    from common.index_configuration import FacetConfiguration, IndexConfiguration
     from common.limits import Limits
     from coordinator.parameters.facet_options import FacetOptions
     from coordinator.parameters.typed import CubeSpec

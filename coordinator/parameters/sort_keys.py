@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from common.configuration import GEO_FIELD, IndexConfiguration
+from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import SortKey
 from coordinator.parameters.geo import read_point

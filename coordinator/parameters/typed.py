@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
-from common.configuration import FacetConfiguration
+from common.index_configuration import FacetConfiguration
 from common.option_forms import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,

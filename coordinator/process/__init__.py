@@ -1,12 +1,12 @@
 """The processes: supervisor, coordinator, and work on a data directory at rest.
 
 supervisor           starts, watches, restarts and stops all others
-child                one of them, made by forked_processes (which import lean_aiohttp)
+child                one of them, made by fork_server_client (they import lean_aiohttp)
 startup_listener     answers until the coordinator listens; port_holder: who else has the port
 coordinator_slots    what several coordinators inherit
 
 coordinator          the process that owns the data; its components: services
 reader               another one, which only searches; process_setup: what both begin with
 joining/             before a host of several starts: checks the log, fills the directory
-maintenance          offline: check, rebuild, restore, reshard
+offline_commands     offline: check, rebuild, restore, reshard
 """

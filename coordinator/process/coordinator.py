@@ -261,7 +261,7 @@ def make_replica(
         DataDirectoryError: the directory belongs to such a log, and the settings name none.
     """
     if settings.log_url:
-        from coordinator.process.maintenance import restore
+        from coordinator.process.offline_commands import restore
         from coordinator.replication.placement.moving import ShardProcesses
         from coordinator.replication.replica import Replica
 

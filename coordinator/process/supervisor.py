@@ -6,7 +6,7 @@
                                  └─ reader 1 …     (with --coordinators N: N - 1 of them)
 
 - A process that ends is restarted (`child`). A killed shard serves again within 2 s, because it is
-  forked (`forked_processes`). If the fork server ends, all end with it and are restarted.
+  forked (`fork_server_client`). If the fork server ends, all end with it and are restarted.
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
   another format): everything stops, with status 1.
 - SIGTERM, SIGINT and SIGHUP (a terminal that closes) stop the coordinator first (it accepts no new
@@ -43,7 +43,7 @@ from common.process.python import let_processes_find_us, python_command
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
-from coordinator.process.forked_processes import COORDINATOR, SHARD, ForkedProcess, ForkServer
+from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.host.position import shards_to_run

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from math import floor, log10
 from typing import Any, Final
 
-from common.configuration import GEO_FIELD
+from common.index_configuration import GEO_FIELD
 
 FACETS_MAX: Final = 12
 """Facets proposed, best first; more would overwhelm the user."""

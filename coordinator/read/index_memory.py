@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import IndexConfiguration
+from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.query import Filter

@@ -16,7 +16,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
 from common.limits import Limits
-from common.page_size import PAGE_BYTES_MAX, is_too_large
+from common.page_byte_limit import PAGE_BYTES_MAX, is_too_large
 from coordinator.parameters.typed import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4

@@ -21,7 +21,7 @@ import orjson
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import NotFound
-from common.json.document_texts import texts_of
+from common.json.string_values import texts_of
 from common.limits import Limits
 from common.option_forms import SearchableField
 from common.protocol.messages import FilterClause

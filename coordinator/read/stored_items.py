@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from common.deadline import Deadline
-from common.page_size import is_too_large, page_too_large
+from common.page_byte_limit import is_too_large, page_too_large
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.catalog import Index

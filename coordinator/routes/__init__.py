@@ -9,7 +9,7 @@ indexes              delete, rename, copy; index_statistics: sizes; aliases
 operations           health, metrics, statistics; snapshots, keys, analytics
 hosts                several hosts: their state, and the places of shards
 algolia_*            Algolia's protocol; algolia_requests: what its routes share
-pages                the dashboard; documentation: /_docs and OpenAPI; reference: as a file
+pages                the dashboard; documentation: /_docs and OpenAPI; reference_page: as a file
 """
 
 from __future__ import annotations

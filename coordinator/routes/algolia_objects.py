@@ -55,7 +55,7 @@ from coordinator.routes.item_changes import delete_matching
 from coordinator.routes.items import refuse_conditions, stored_item
 
 if TYPE_CHECKING:
-    from common.configuration import FacetConfiguration
+    from common.index_configuration import FacetConfiguration
     from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services

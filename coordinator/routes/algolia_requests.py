@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from common.configuration import GEO_FIELD, FacetConfiguration
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, Unavailable
+from common.index_configuration import GEO_FIELD, FacetConfiguration
 from coordinator.algolia import settings as index_settings
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.index_names import check_index_name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from common.configuration import effective
 from common.deadline import Deadline
 from common.errors import InvalidRequest
+from common.index_configuration import effective
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route

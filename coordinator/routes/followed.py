@@ -18,7 +18,7 @@ import msgspec
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, PayloadTooLarge
-from common.json.scan import ItemError, scan_item
+from common.json.item_scanner import ItemError, scan_item
 from common.placement import canonical_id
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS

@@ -24,7 +24,7 @@ import xxhash
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
-from common.json.scan import ItemError, scan_item
+from common.json.item_scanner import ItemError, scan_item
 from common.placement import canonical_id, shown_id
 from common.protocol.write_operations import Operation, Outcome
 from coordinator.http.api_keys import Action

@@ -27,7 +27,7 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
-from common.json.scan import ItemScanner
+from common.json.item_scanner import ItemScanner
 from common.limits import Limits
 from common.process.logs import Log
 from common.process.uncancelled import result_of, until_done

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.json.scan import ItemError, ScannedItems
+from common.json.item_scanner import ItemError, ScannedItems
 from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, U64, BoolArray, U8Array, U64Array, int64, uint8, uint64
@@ -53,7 +53,7 @@ _ITEMS_AT_ONCE: Final = 256
 
 @arguments
 class _Items(NamedTuple):
-    """Items, each a valid JSON object within the limits of `common.json.scan`."""
+    """Items, each a valid JSON object within the limits of `common.json.item_scanner`."""
 
     payload: NDArray[np.uint8]
     starts: NDArray[np.int64]

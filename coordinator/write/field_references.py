@@ -11,8 +11,8 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from typing import Any, Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
-from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
-from common.configuration_checks import WARNINGS_MAX
+from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
+from common.index_configuration_checks import WARNINGS_MAX
 from common.nearest_name import nearest
 from common.values import ValueKind
 from coordinator.parameters.curation import CompiledRule

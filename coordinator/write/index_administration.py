@@ -13,9 +13,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, TypeVar
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import Unavailable
+from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.process.logs import Log
 from common.process.loop_scheduler import run_to_completion

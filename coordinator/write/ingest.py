@@ -24,7 +24,7 @@ import orjson
 
 from common.deadline import Deadline
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound, PayloadTooLarge
-from common.json.scan import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
+from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
 from common.limits import Limits
 from common.placement import shown_id
 from common.protocol.write_operations import Operation, Outcome

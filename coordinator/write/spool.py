@@ -25,9 +25,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from common.chunked_io import read_all, write_all
 from common.data_directory import explaining_disk_failure
-from common.file_io import read_all, write_all
-from common.json.scan import ScannedItems
+from common.json.item_scanner import ScannedItems
 from coordinator.write.write_batch import Items
 
 _ROW_INTEGERS: Final = 4

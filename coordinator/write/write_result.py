@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from common.errors import InvalidRequest
-from common.json.scan import ItemError
+from common.json.item_scanner import ItemError
 from common.protocol.write_operations import Outcome
 from coordinator.write.write_batch import AppliedBatch
 

@@ -33,7 +33,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.durable_files import sync_folder
 from common.errors import InternalError, StorageFull
-from common.json.scan import STORED_LIMITS, ItemScanner
+from common.json.item_scanner import STORED_LIMITS, ItemScanner
 from common.placement import shards_of
 from common.process import logs
 from common.process.faults import fault

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_stored
+from common.index_configuration import IndexConfiguration
+from common.index_configuration_parser import parse_stored
 from common.protocol.messages import IndexEntry
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.facet_dictionary import FacetDictionary

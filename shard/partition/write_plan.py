@@ -19,7 +19,7 @@ import msgspec
 import xxhash
 
 from common.errors import InternalError
-from common.json.scan import validate_item
+from common.json.item_scanner import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import shown_id
 from common.protocol.write_operations import Operation, Outcome

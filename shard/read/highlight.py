@@ -26,7 +26,7 @@ import orjson
 from common.analysis.accents import is_spelling
 from common.analysis.analyzer import Analyzer
 from common.deadline import check_call
-from common.json.document_texts import texts_of
+from common.json.string_values import texts_of
 from shard.read.field_languages import languages_of
 from shard.read.marks import Marker, SplitText
 from shard.read.snippets import MarkStyle, character_start, cut_snippet, mark_text

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from common.analysis.collation import collator, with_new_values
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.configuration import OVERFLOW_PATH
+from common.index_configuration import OVERFLOW_PATH
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, U64, U8Array, int64, uint64
 

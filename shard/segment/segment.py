@@ -69,7 +69,7 @@ import orjson
 import xxhash
 from numpy.typing import NDArray
 
-from common.file_io import CALL_BYTES, read_all, write_all
+from common.chunked_io import CALL_BYTES, read_all, write_all
 from shard.segment.first_touch import FirstTouch, watch
 
 Array: TypeAlias = NDArray[Any]

@@ -24,7 +24,7 @@ from shard.segment.doc_sets import full_bitset, remove_docs
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
-    from common.configuration import IndexConfiguration
+    from common.index_configuration import IndexConfiguration
     from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.field_registry import FieldRegistry
 

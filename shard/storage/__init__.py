@@ -9,10 +9,7 @@
     documents          record → the bytes that a client sent
     dictionaries       compression dictionaries, trained on the first items of an index
     item_values        checks and decodes the items of a page in one pass
-    word_codes         compresses items as sequences of words; word_encoding, word_decoding
-    word_tokens          what a word is
-    word_dictionary      the words and their codes
-    word_training        learns them from items
+    item_compression/  items as sequences of words
     group_log          recent write groups, and tombstones
     group_extent       shards that the newest group changes, where several hosts share a log
     source_positions   how far the followed databases have been read

@@ -35,10 +35,10 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError
 from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, ITEMS_AT_ONCE, as_bytes_array
+from shard.storage.item_compression.word_codes import WordCodes
+from shard.storage.item_compression.word_dictionary import DamagedDictionary
+from shard.storage.item_compression.word_training import train_words
 from shard.storage.item_values import read_values
-from shard.storage.word_codes import WordCodes
-from shard.storage.word_dictionary import DamagedDictionary
-from shard.storage.word_training import train_words
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024

@@ -18,10 +18,10 @@ import numpy as np
 from common.kernels.byte_words import load_u32
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U64Array, int64, uint64
-from common.page_size import page_too_large
+from common.page_byte_limit import page_too_large
 from common.placement import xxh64
 from shard.storage.codecs import ITEM_HEADER_BYTES
-from shard.storage.word_decoding import PADDING, Decoding, decode_item, item_size
+from shard.storage.item_compression.word_decoding import PADDING, Decoding, decode_item, item_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from common.file_io import CALL_BYTES
+from common.chunked_io import CALL_BYTES
 from common.process.logs import Log
 from common.process.memory import available_bytes
 from common.process.priority import run_in_background

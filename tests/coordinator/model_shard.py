@@ -17,7 +17,7 @@ import numpy as np
 from common.data_directory import shard_folder
 from common.endpoints import Endpoint, write_endpoint
 from common.errors import ServiceError, StorageFull
-from common.json.scan import canonical_id
+from common.json.item_scanner import canonical_id
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     ApplyRequest,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
+from common.index_configuration import IndexConfiguration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.assembly import PRE
 from coordinator.algolia.filters import groups_of, numeric_filters, tag_filters

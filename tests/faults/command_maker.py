@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from coordinator.cli import commands as cli
-from coordinator.process import maintenance
+from coordinator.process import offline_commands
 
 _PROGRAMS = {
     name: importlib.import_module(name)
@@ -42,7 +42,7 @@ def _become(main: object, arguments: list[str]) -> NoReturn:
 
 
 def _run_program(
-    ours: maintenance.OwnedData, module: str, *arguments: str, locks: tuple[int, ...] = ()
+    ours: offline_commands.OwnedData, module: str, *arguments: str, locks: tuple[int, ...] = ()
 ) -> int:
     sys.stdout.flush()
     pid = os.fork()
@@ -63,7 +63,7 @@ def _run_command(arguments: list[str], log: Path) -> int:
 
 def main() -> None:
     """Serve until the end of the input."""
-    setattr(maintenance.OwnedData, "run", _run_program)  # noqa: B010 (methods are not assigned to)
+    setattr(offline_commands.OwnedData, "run", _run_program)  # noqa: B010 (methods are not assigned to)
     for line in sys.stdin:
         request = json.loads(line)
         print(_run_command(request["arguments"], Path(request["log"])), flush=True)

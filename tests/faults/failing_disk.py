@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from common.process.fork_server import ProcessRequest
-from coordinator.process.forked_processes import SHARD
+from coordinator.process.fork_server_client import SHARD
 from tests.service import ROOT
 
 COMPILER: Final = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from common import data_directory
-from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
-from common.json.scan import canonical_id
+from common.index_configuration_parser import parse_configuration
+from common.json.item_scanner import canonical_id
 from common.placement import shard_of_id
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.analytics import Analytics

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from common.configuration import IndexConfiguration
+from common.index_configuration import IndexConfiguration
 from common.values import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
 from shard.segment.doc_numbers import build_doc_numbers, records_of

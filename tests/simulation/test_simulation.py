@@ -27,7 +27,7 @@ from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.cluster.shard_client import ShardState
-from coordinator.process.joining import copying_shards
+from coordinator.process.joining import shard_recovery
 from coordinator.replication.applying.applying import Applier, ShardRequest
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
@@ -555,7 +555,7 @@ class TestMistakesOfPlacedShardsAreFound:
             position = await real(*arguments)
             return Position(position.seq + 10, 0)
 
-        monkeypatch.setattr(copying_shards, "take_snapshot", take)
+        monkeypatch.setattr(shard_recovery, "take_snapshot", take)
         monkeypatch.setattr(moving, "take_snapshot", take)
 
         assert self._is_found(simulate_moves, self.MOVES_SEEDS)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from common.configuration import GEO_FIELD
-from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
+from common.index_configuration import GEO_FIELD
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.option_forms import parse_language
 from coordinator.algolia import settings as index_settings

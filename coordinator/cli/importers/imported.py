@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
-from common.configuration import GEO_FIELD
+from common.index_configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
 from coordinator.cli.sources.fetching import open_url

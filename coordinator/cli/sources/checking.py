@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.json.scan import ItemScanner, ScannedItems
+from common.json.item_scanner import ItemScanner, ScannedItems
 from coordinator.cli.sources.source import Source
 
 

@@ -28,20 +28,20 @@ from common.process.logs import Log
 from common.settings import SettingError
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.http.security import UnsafeAddress, unsafe_address
-from coordinator.process.joining.copying import CONNECT_SECONDS_MAX, fill
-from coordinator.process.joining.copying_shards import (
-    fill_shards,
-    fit_shards,
-    missing_shards,
-    note_shards,
-)
 from coordinator.process.joining.log_checks import (
     CannotJoin,
     check_fits,
     check_may_create,
     check_safe,
 )
-from coordinator.process.joining.server_names import warn_of_unknown_names
+from coordinator.process.joining.log_server_names import warn_of_unknown_names
+from coordinator.process.joining.shard_recovery import (
+    fill_shards,
+    fit_shards,
+    missing_shards,
+    note_shards,
+)
+from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX, fill
 from coordinator.replication.host.position import read_replica
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream

@@ -6,7 +6,7 @@ merged_counts          counts of all shards, added up; of groups: group_counts
 merged_facets          one facet after the other; buckets chooses and orders
 listing                all of them, without keeping other requests waiting
 key_search             search within the values; text_order sorts them
-summaries              statistics of a facet; of numbers by facet value: value_statistics
+facet_metrics          statistics of a facet; of numbers by facet value: value_statistics
 field_facets           values of fields that are not facets
 ranges                 intervals and histograms; of category trees: trees
 results                all of these as a response shows them

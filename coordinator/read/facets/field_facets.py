@@ -18,10 +18,10 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import listed_buckets
+from coordinator.read.facets.facet_metrics import is_summed_up, summaries
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.facets.summaries import is_summed_up, summaries
 from coordinator.read.facets.values import FacetValues
 
 _STEP_KEYS: Final = 1_000

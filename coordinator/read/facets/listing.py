@@ -25,6 +25,7 @@ from common.process.threads import ThreadPool
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.typed import FacetParameters, KeyTypos, SearchParameters
 from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
+from coordinator.read.facets.facet_metrics import is_summed_up
 from coordinator.read.facets.field_facets import field_results
 from coordinator.read.facets.group_counts import count_groups
 from coordinator.read.facets.key_search import accept_keys
@@ -32,7 +33,6 @@ from coordinator.read.facets.merged_counts import Accumulator, CountsReader, Gro
 from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.plan import CountedFacets
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.facets.summaries import is_summed_up
 from coordinator.read.facets.values import FacetValues
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The facets of a search: merges the counts of all shards and lists the buckets of each facet.
 
 `plan` decides which counts a search needs, `merged_counts` adds them up, `buckets` chooses among
-them, `summaries` sums them up, and `memory` caches the totals of the index.
+them, `facet_metrics` sums them up, and `memory` caches the totals of the index.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from msgspec import structs
 
 from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket, listed_buckets
+from coordinator.read.facets.facet_metrics import is_summed_up, summaries
 from coordinator.read.facets.memory import FacetMemory, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.facets.summaries import is_summed_up, summaries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ from msgspec import Struct
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.typed import FacetSpec, SearchParameters
+from coordinator.read.facets.facet_metrics import is_summed_up
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import ShardResponses
-from coordinator.read.facets.summaries import is_summed_up
 
 ALWAYS: Final = 1 << 31
 """A `num_live_wanted` above any number of values."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.analysis.collation import collator
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from common.text_sort import sort_keys
 
 if TYPE_CHECKING:

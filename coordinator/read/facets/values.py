@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from coordinator.read.facets.text_order import sorted_numbers
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")

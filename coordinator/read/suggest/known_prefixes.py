@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from common.analysis.analyzer import is_run
 from common.analysis.languages import stem, stem_all, stem_prefixes
-from common.configuration import IndexConfiguration
+from common.index_configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.parameters.typed import SearchParameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
+from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest_name import nearest
 from common.protocol.messages import StatisticsResponse
 from common.values import ValueKind

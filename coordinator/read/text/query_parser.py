@@ -42,7 +42,7 @@ from common.analysis.analyzer import (
     typo_budget,
 )
 from common.analysis.languages import TypoLengths, stop_words, typo_groups
-from common.configuration import IndexConfiguration
+from common.index_configuration import IndexConfiguration
 from common.option_forms import PrefixMode, TypoMode
 from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word

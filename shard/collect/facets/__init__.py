@@ -9,7 +9,7 @@ value_statistics   min, max and sum of numbers by facet value
 range_counts       matches by interval
 histograms         by interval of numbers
 geo_counts         by cell of a map, and by distance
-calendars          dates → years, weeks, hours
+calendar_buckets   dates → years, weeks, hours
 
 facet_cube         matches by bin and value together
 cube_bins          its bins: document → range of a field

@@ -29,7 +29,7 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import CubeCounts, CubeFacet, CubeRange, CubeRequest, RangeRequest
-from shard.collect.facets.calendars import calendar_buckets
+from shard.collect.facets.calendar_buckets import calendar_buckets
 from shard.collect.facets.counted_matches import CountedMatches, Scope
 from shard.collect.facets.cube_bins import bins_of
 from shard.collect.facets.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin

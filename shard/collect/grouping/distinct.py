@@ -4,7 +4,7 @@ A hit is shown if it is among the best `limit` hits of its value; hits without a
 shown. Values are compared with their type (1 is not "1", but 1.0 is 1); an array is the set of its
 values.
 
-Every segment numbers the values of the field once (`distinct_values`), so counting hits by
+Every segment numbers the values of the field once (`grouping_keys`), so counting hits by
 value is one pass over the numbers of the matches, 2 ns each. The best hits are found in rounds:
 
     select the best k of what is left ─▶ show those of values that are not full yet
@@ -35,7 +35,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_hits.hits import Hits
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
-from shard.segment.columns.distinct_values import DistinctValues, distinct_values, num_values_max
+from shard.segment.columns.grouping_keys import GroupingKeys, grouping_keys, num_values_max
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -195,11 +195,11 @@ def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> Matc
     nothing = np.zeros(0, np.uint32)
     by_doc = [nothing] * len(matches)
     numbers = [nothing] * len(matches)
-    found: dict[int, DistinctValues] = {}
+    found: dict[int, GroupingKeys] = {}
     for i, part in enumerate(matches):
         check_call()
         if part.count and field is not None:
-            found[i] = distinct_values(snapshot, part.view, field)
+            found[i] = grouping_keys(snapshot, part.view, field)
             by_doc[i] = found[i].numbers
         elif part.count:
             by_doc[i] = np.zeros(part.view.segment.num_docs, np.uint32)

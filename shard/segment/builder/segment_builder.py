@@ -38,7 +38,7 @@ from shard.segment.text.text_merge import merge_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from common.configuration import IndexConfiguration
+    from common.index_configuration import IndexConfiguration
 
 
 class SegmentBuilder:

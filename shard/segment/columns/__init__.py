@@ -7,7 +7,7 @@ facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
 text_columns       document → texts, ranked
 sort_columns       document → a key that compares as an integer
-distinct_values    document → a number that stands for its value
+grouping_keys      document → a number that stands for its value
 external_ids       id → document
 
 object_fields      fields that hold objects:

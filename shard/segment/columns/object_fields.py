@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from common.configuration import IndexConfiguration
+    from common.index_configuration import IndexConfiguration
     from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.field_registry import FieldRegistry
     from shard.segment.items.extraction import Extraction

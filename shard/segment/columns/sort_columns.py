@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U64,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.analysis.collation import collator
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, uint32
 from common.text_sort import sort_keys

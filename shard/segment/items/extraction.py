@@ -2,7 +2,7 @@ r"""From the JSON bytes of a batch to its values: one pass of a kernel, no Pytho
 
 Question it answers, for every structure of a segment being built: which values does the batch have,
 of which document and field, of which kind, and where are their bytes? The input is valid JSON
-(`common.json.scan` checked it, and LMDB keeps it as checked), so nothing is checked here.
+(`common.json.item_scanner` checked it, and LMDB keeps it as checked), so nothing is checked here.
 
     payload   {"id": 7, "title": "Caf\u00e9", "tags": ["a", "b"]}
     text      {"id": 7, "title": "Café…     ", "tags": ["a", "b"]}
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEPTH_MAX: Final = 64
-"""The depth that `common.json.scan` accepts."""
+"""The depth that `common.json.item_scanner` accepts."""
 _PATH_BYTES_MAX: Final = DEPTH_MAX * 257
 """Each key has at most 256 bytes, plus a dot."""
 
@@ -534,7 +534,7 @@ def extract(
 
     Args:
         payload: bytes that hold the documents, each one valid JSON object within the limits of
-            `common.json.scan`.
+            `common.json.item_scanner`.
         starts: where each document begins.
         ends: where it ends.
         registry: the index's paths; grows.

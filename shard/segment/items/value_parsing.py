@@ -2,7 +2,7 @@
 
     1.50    ──▶  the double 1.5, the key "1.5"
     -0      ──▶  the double -0.0 (columns store 0.0), the key "0"
-    1e400         no double: `common.json.scan` refuses it
+    1e400         no double: `common.json.item_scanner` refuses it
     "a"           no number; its key is its text
 
 Nearly all numbers have up to 15 digits and a small exponent, so one multiplication or division of

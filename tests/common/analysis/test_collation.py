@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from common.analysis.collation import collator, with_new_values
-from common.analysis.collations import COLLATION_LANGUAGES, parse_collation
+from common.analysis.collation_names import COLLATION_LANGUAGES, parse_collation
 
 
 @pytest.mark.parametrize(

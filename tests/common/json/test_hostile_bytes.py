@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.json.scan import ItemError, ItemScanner, scan_item, validate_item
+from common.json.item_scanner import ItemError, ItemScanner, scan_item, validate_item
 from common.json.shape import shape_of
 from common.limits import Limits
 from common.placement import hash_id

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest, NotFound
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range

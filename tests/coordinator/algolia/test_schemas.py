@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
 from coordinator.algolia.search import SearchedIndex, flattened, read_search

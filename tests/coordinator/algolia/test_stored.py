@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.stored import ObjectKind, copied, matching, read, stored_entry, written

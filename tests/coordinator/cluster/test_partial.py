@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
+from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
 from common.query import NUM_MATCH_KINDS, Word

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
+from common.index_configuration import IndexConfiguration
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest, NotFound, ServiceError
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.option_forms import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey

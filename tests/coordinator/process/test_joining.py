@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator.process.joining import join as joining
-from coordinator.process.joining import server_names
+from coordinator.process.joining import log_server_names
 from coordinator.replication.host.position import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
@@ -30,7 +30,7 @@ def test_a_misspelled_server_of_the_log_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with caplog.at_level("WARNING", logger="facetd"):
-        server_names.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
+        log_server_names.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
 
     assert [record.fields["server"] for record in caplog.records] == ["bb"]  # type: ignore[attr-defined]
 
@@ -80,9 +80,9 @@ def test_a_server_of_which_the_resolver_says_nothing_is_named(
 ) -> None:
     is_over = Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
-    monkeypatch.setattr(server_names, "NAME_SECONDS", 0.1)
+    monkeypatch.setattr(log_server_names, "NAME_SECONDS", 0.1)
     with caplog.at_level("WARNING", logger="facetd"):
-        server_names.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
+        log_server_names.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
     is_over.set()
     assert len(caplog.records) == 2
 

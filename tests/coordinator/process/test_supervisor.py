@@ -18,7 +18,7 @@ import pytest
 
 from common.process.python import python_command
 from coordinator.process.child import BACK_OFF_SECONDS, Child
-from coordinator.process.forked_processes import ForkedProcess
+from coordinator.process.fork_server_client import ForkedProcess
 from coordinator.process.port_holder import port_holder
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 from tests.waiting import wait_until

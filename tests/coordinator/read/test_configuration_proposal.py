@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.parameters.parse import parse_search
 from coordinator.read.configuration_proposal import propose, spread_pages

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, NotFound
+from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from coordinator.parameters.parse import parse_search
 from coordinator.read.multi_search import SEARCHES_AT_ONCE, CostSum, run_fairly

@@ -13,13 +13,13 @@ from typing import Any
 import orjson
 import pytest
 
+from common.chunked_io import read_all, write_all
 from common.errors import (
     InternalError,
     InvalidRequest,
     PartlyStored,
     Unavailable,
 )
-from common.file_io import read_all, write_all
 from common.limits import Limits
 from coordinator.write import bulk_loads, spool
 from tests.coordinator.conftest import MakeService, soon

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.json.scan import ItemScanner
+from common.json.item_scanner import ItemScanner
 from common.limits import Limits
 from coordinator.write.field_names import FieldNames
 from shard.segment.field_registry import FieldRegistry

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
+from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.process.loop_scheduler import run_to_completion
 from common.values import ValueKind

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import StorageFull
-from common.json.scan import ItemScanner
+from common.json.item_scanner import ItemScanner
 from coordinator.write.spool import Spool
 
 

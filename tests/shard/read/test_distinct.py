@@ -17,7 +17,7 @@ from common.query import Range
 from common.values import NO_TOKEN
 from shard.collect.grouping.distinct import MatchValues
 from shard.read import searcher
-from shard.segment.columns import distinct_values
+from shard.segment.columns import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import text_column
 from tests.shard.collect.top_hits.test_top_k import request
@@ -56,8 +56,8 @@ def test_a_field_of_one_text_an_item_is_numbered_as_any_other() -> None:
         texts = text_column(world.snapshot, view, field)
         assert texts is not None
         column = sort_column(world.snapshot, view, field)
-        found = distinct_values.distinct_values(world.snapshot, view, field)
-        expected = distinct_values._make(view.segment, field, column, texts)
+        found = grouping_keys.grouping_keys(world.snapshot, view, field)
+        expected = grouping_keys._make(view.segment, field, column, texts)
         assert found.numbers.tolist() == expected.numbers.tolist()
         assert found.tokens.tolist() == expected.tokens.tolist()
         assert found.numbers.dtype == expected.numbers.dtype

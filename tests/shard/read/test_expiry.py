@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from common.configuration import IndexConfiguration
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
+from common.index_configuration import IndexConfiguration
 from common.protocol.messages import (
     FacetRequest,
     FieldWeight,

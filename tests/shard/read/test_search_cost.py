@@ -22,7 +22,7 @@ from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
 from shard.query.filters import filter_bitsets
 from shard.query.text import whole_fields
 from shard.read import corpus_statistics, search_cost, searcher
-from shard.segment.columns import distinct_values, sort_columns, text_columns
+from shard.segment.columns import grouping_keys, sort_columns, text_columns
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 
@@ -107,7 +107,7 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
     monkeypatch.setattr(text_columns, "_SORTED_FAST_MAX", 5)
-    monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
+    monkeypatch.setattr(grouping_keys, "_HASHED_FAST_MAX", 5)
     monkeypatch.setattr(filter_bitsets, "KEYS_FAST_MAX", 5)
 
     def world(num_values: int) -> World:

@@ -10,8 +10,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from shard.storage.codecs import as_bytes_array
-from shard.storage.word_codes import WordCodes
-from shard.storage.word_training import train_words
+from shard.storage.item_compression.word_codes import WordCodes
+from shard.storage.item_compression.word_training import train_words
 
 _TITLES = [
     "deep blue sea",

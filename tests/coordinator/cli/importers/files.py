@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.cli.importers.imported import ImportedIndex
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from common.analysis.analyzer import Analyzer, Token
-from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
+from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.cache_budget import CacheBudget

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.read.facets.facet_metrics import percentiles
 from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.facets.summaries import percentiles
 from coordinator.read.facets.values import FacetValues
 
 NUMBERS = st.builds(

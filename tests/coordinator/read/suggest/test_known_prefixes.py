@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.suggest.folded_texts import FoldedTexts

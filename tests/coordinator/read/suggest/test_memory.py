@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
 from coordinator.cluster.cache_budget import CacheBudget

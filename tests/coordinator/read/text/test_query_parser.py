@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from common.process.loop_scheduler import run_to_completion
 from common.query import Phrase, Word
 from coordinator.read.text.query_parser import (

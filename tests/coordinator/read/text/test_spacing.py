@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from common.configuration_parser import parse_configuration
+from common.index_configuration_parser import parse_configuration
 from common.process.loop_scheduler import run_to_completion
 from coordinator.read.text.query_parser import (
     ParsedQuery,

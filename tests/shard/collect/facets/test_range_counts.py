@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import LruCache
-from shard.collect.facets import calendars, histograms, range_counts
+from shard.collect.facets import calendar_buckets, histograms, range_counts
 from shard.collect.facets.histograms import histogram_of
 from shard.collect.facets.range_counts import count_ranges
 from shard.query.matches import Matches
@@ -77,7 +77,7 @@ def test_a_column_that_was_evicted_is_made_again_after_as_many(
 
 def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = LruCache(1 << 20)
-    monkeypatch.setattr(calendars, "COLUMN_CACHE", cache)
+    monkeypatch.setattr(calendar_buckets, "COLUMN_CACHE", cache)
     items: list[Item] = [{"tags": f"2020-01-01T00:{minute:02}:00"} for minute in range(60)]
     snapshot = World(items).snapshot
     request = RangeRequest("tags", calendar="1m")

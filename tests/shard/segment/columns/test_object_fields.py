@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_configuration
+from common.index_configuration import IndexConfiguration
+from common.index_configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
 from shard.segment.builder.segment_builder import SegmentBuilder, make_doc_maps, merge_segments

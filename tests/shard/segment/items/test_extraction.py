@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration import OVERFLOW_PATH
+from common.index_configuration import OVERFLOW_PATH
 from common.values import Shape, ValueKind, facet_key
 from shard.segment import field_registry
 from shard.segment.field_registry import FieldRegistry, find_field

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from common.process.fork_server import Program
-from coordinator.process import forked_processes
-from coordinator.process.forked_processes import ForkServer
+from coordinator.process import fork_server_client
+from coordinator.process.fork_server_client import ForkServer
 from tests.service import ROOT
 from tests.waiting import until
 
@@ -41,7 +41,7 @@ async def test_a_process_that_cannot_be_forked_has_failed_alone(
     def command(module: str, *arguments: str) -> list[str]:
         return [sys.executable, "-c", SERVER_WITHOUT_MEMORY, *arguments]
 
-    monkeypatch.setattr(forked_processes, "python_command", command)
+    monkeypatch.setattr(fork_server_client, "python_command", command)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     has_changed = asyncio.Event()
     server = ForkServer(has_changed.set)

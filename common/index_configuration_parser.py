@@ -17,10 +17,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from common import rules as curation
-from common.analysis.collations import CODE_POINTS, COLLATION_FORMS, parse_collation
+from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.analysis.languages import TypoLengths
 from common.boosts import parse_boosts
-from common.configuration import (
+from common.foreign_settings import FOREIGN_SETTINGS
+from common.index_configuration import (
     FACET_SIZE_DEFAULT,
     GEO_FIELD,
     FacetConfiguration,
@@ -28,8 +29,7 @@ from common.configuration import (
     IndexConfiguration,
     SuggestionSettings,
 )
-from common.configuration_checks import CheckedValues, Problems
-from common.foreign_settings import FOREIGN_SETTINGS
+from common.index_configuration_checks import CheckedValues, Problems
 from common.limits import Limits
 from common.option_forms import (
     LANGUAGES,

@@ -15,7 +15,7 @@ import numpy as np
 from common.kernels.byte_words import copy_32, load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, U8Array, int64, uint64
-from shard.storage.word_dictionary import (
+from shard.storage.item_compression.word_dictionary import (
     BYTE_BITS_MAX,
     CODE_BITS_MAX,
     ESCAPE,
@@ -25,7 +25,7 @@ from shard.storage.word_dictionary import (
     canonical_codes,
     first_codes,
 )
-from shard.storage.word_tokens import SPACE, TOKEN_BYTES_MAX
+from shard.storage.item_compression.word_tokens import SPACE, TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

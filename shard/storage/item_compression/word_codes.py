@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from shard.storage.word_decoding import PADDING, decode_item, make_decoding
-from shard.storage.word_dictionary import read_dictionary
-from shard.storage.word_encoding import Encoding, encode_all, make_encoding
-from shard.storage.word_tokens import BYTE_CLASSES, TOKEN_BYTES_MAX
+from shard.storage.item_compression.word_decoding import PADDING, decode_item, make_decoding
+from shard.storage.item_compression.word_dictionary import read_dictionary
+from shard.storage.item_compression.word_encoding import Encoding, encode_all, make_encoding
+from shard.storage.item_compression.word_tokens import BYTE_CLASSES, TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

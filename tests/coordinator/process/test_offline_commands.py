@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.process import maintenance
+from coordinator.process import offline_commands
 from tests.service import ROOT, Service, run_command
 
 CONFIGURATION = {"aggregations": {"tags": {"conjunction": False}, "year": {}}}
@@ -90,8 +90,8 @@ class TestCheck:
         self, stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """As when a kernel, or the database, meets what it cannot survive."""
-        monkeypatch.setattr(maintenance.OwnedData, "run", lambda *_, **__: -signal.SIGSEGV)
-        assert maintenance.check(stopped) == 1
+        monkeypatch.setattr(offline_commands.OwnedData, "run", lambda *_, **__: -signal.SIGSEGV)
+        assert offline_commands.check(stopped) == 1
         assert "PROBLEM the check was ended by SIGSEGV" in capsys.readouterr().out
 
     def test_no_data(self, tmp_path: Path) -> None:

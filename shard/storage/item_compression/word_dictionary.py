@@ -9,8 +9,8 @@ A canonical Huffman code: tokens are in the order of their codes. So the number 
 code length determines all codes. An *escape* is a token without bytes; its code announces a token
 that the dictionary lacks. On disk the dictionary is a zstd frame.
 
-`shard.storage.word_training` writes it. Its reader validates every number, and raises
-`DamagedDictionary` where one is impossible, so that kernels need not check any.
+`word_training` writes it. Its reader validates every number, and raises `DamagedDictionary` where
+one is impossible, so that kernels need not check any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import zstandard
 
-from shard.storage.word_tokens import TOKEN_BYTES_MAX
+from shard.storage.item_compression.word_tokens import TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

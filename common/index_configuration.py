@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from common import rules as curation
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
-from common.analysis.collations import CODE_POINTS
+from common.analysis.collation_names import CODE_POINTS
 from common.analysis.languages import TypoLengths
 from common.boosts import Boost, written
 from common.option_forms import FacetSort, PrefixMode, SearchableField, TypoMode

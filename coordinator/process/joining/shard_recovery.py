@@ -18,9 +18,9 @@ from common import data_directory
 from common.durable_files import make_folder, sync_folder
 from common.process.logs import Log
 from coordinator.cluster.placed_shards import shown_shards
-from coordinator.process import maintenance
-from coordinator.process.joining.copying import CONNECT_SECONDS_MAX
+from coordinator.process import offline_commands
 from coordinator.process.joining.log_checks import CannotJoin
+from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX
 from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     Position,
@@ -65,7 +65,7 @@ class _CopiedShards(NamedTuple):
 async def fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
     """Fill an empty directory with the shards of this host; empty if the log has everything."""
     data = settings.data_dir.absolute()
-    maintenance.check_vacant(data)
+    offline_commands.check_vacant(data)
     has_everything = info.origin == 1 and info.first_seq <= 1
     work = data.with_name(f"{data.name}.joining")
     position = Position(0, 0)
@@ -228,7 +228,7 @@ async def _copy_shards_of(
     make_folder(taken)
     position = await take_snapshot(stream, offer.host, taken, CopyRequest(shards))
     work = data.with_name(f"{data.name}.taken-{shards[0]}")
-    await asyncio.to_thread(maintenance.restore, taken, work)
+    await asyncio.to_thread(offline_commands.restore, taken, work)
     return _CopiedShards(position, work, shards)
 
 

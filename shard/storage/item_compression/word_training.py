@@ -15,12 +15,12 @@ import zstandard
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, int64, uint64
-from shard.storage.word_dictionary import (
+from shard.storage.item_compression.word_dictionary import (
     BYTE_BITS_MAX,
     CODE_BITS_MAX,
     TOKENS_MAX,
 )
-from shard.storage.word_tokens import (
+from shard.storage.item_compression.word_tokens import (
     BYTE_CLASSES,
     are_equal,
     end_of_token,

@@ -1,4 +1,4 @@
-"""Distinct values: the value of one field in each document, as a number that can be compared.
+"""Grouping keys: the value of one field in each document, as a number that can be compared.
 
 Question it answers, for one field of one segment: do these two documents have the same value, also
 where they are in different segments and shards? Counting and selecting hits by value
@@ -59,7 +59,7 @@ _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 """Shifts of splitmix64's last step."""
 
 
-class DistinctValues(NamedTuple):
+class GroupingKeys(NamedTuple):
     """The values of a field in a segment, each under a number."""
 
     numbers: NDArray[np.uint32]
@@ -73,17 +73,17 @@ class DistinctValues(NamedTuple):
 _serials = itertools.count(1)
 
 
-def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> DistinctValues:
+def grouping_keys(snapshot: Snapshot, view: SegmentView, field: int) -> GroupingKeys:
     """Return the documents of a segment by their value of a field; cached."""
     segment = view.segment
     has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
     identity = texts_identity(snapshot, view, field) if has_texts else None
-    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
+    values: GroupingKeys | None = COLUMN_CACHE.get(_key(segment, field, identity))
     if values is not None:
         return values
     texts = text_column(snapshot, view, field) if has_texts else None
 
-    def make() -> DistinctValues:
+    def make() -> GroupingKeys:
         if texts is not None and _has_one_text_at_most(segment, field, texts):
             return _number_texts(texts)
         return _make(segment, field, sort_column(snapshot, view, field), texts)
@@ -110,7 +110,7 @@ def num_values_max(snapshot: Snapshot, view: SegmentView, field: int) -> int | N
         identity = texts_identity(snapshot, view, field)
         column = facet_column(segment, field)
         num_texts = 0 if column is None else len(column.codes)
-    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
+    values: GroupingKeys | None = COLUMN_CACHE.get(_key(segment, field, identity))
     if values is not None:
         return len(values.tokens)
     num_hashed = segment.num_docs + num_texts
@@ -134,7 +134,7 @@ def _has_one_text_at_most(segment: Segment, field: int, texts: TextColumn) -> bo
     )
 
 
-def _number_texts(texts: TextColumn) -> DistinctValues:
+def _number_texts(texts: TextColumn) -> GroupingKeys:
     """Number the texts of documents that have one or none: 2 ns a document."""
     codes = texts.column.codes
     is_used = np.zeros(texts.num_values + 1, np.bool_)
@@ -144,12 +144,12 @@ def _number_texts(texts: TextColumn) -> DistinctValues:
     order = np.argsort(tokens)
     number_by_code = np.zeros(len(is_used), np.uint32)
     number_by_code[used[order] + 1] = np.arange(1, len(used) + 1, dtype=np.uint32)
-    return DistinctValues(number_by_code[codes], tokens[order], next(_serials))
+    return GroupingKeys(number_by_code[codes], tokens[order], next(_serials))
 
 
 def _make(
     segment: Segment, field: int, column: SortColumn, texts: TextColumn | None
-) -> DistinctValues:
+) -> GroupingKeys:
     by_doc = _scalar_tokens(column)
     presence = presence_of(segment)
     if presence.count(field, Aspect.ARRAY):
@@ -161,7 +161,7 @@ def _make(
     if len(tokens) and tokens[-1] == np.uint64(NO_TOKEN):
         numbers[numbers == len(tokens)] = 0
         tokens = tokens[:-1]
-    return DistinctValues(numbers, tokens, next(_serials))
+    return GroupingKeys(numbers, tokens, next(_serials))
 
 
 def _scalar_tokens(column: SortColumn) -> NDArray[np.uint64]:

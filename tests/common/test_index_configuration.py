@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration import effective
-from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.errors import InvalidRequest
 from common.foreign_settings import FOREIGN_SETTINGS
+from common.index_configuration import effective
+from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS, Limits
 from common.option_forms import SearchableField, parse_match, parse_typo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shard.collect.facets.calendars import bucket_of
+from shard.collect.facets.calendar_buckets import bucket_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint64
-from shard.storage.word_dictionary import (
+from shard.storage.item_compression.word_dictionary import (
     CODE_BITS_MAX,
     ESCAPE,
     LENGTH_BITS,
@@ -22,7 +22,7 @@ from shard.storage.word_dictionary import (
     WordDictionary,
     canonical_codes,
 )
-from shard.storage.word_tokens import (
+from shard.storage.item_compression.word_tokens import (
     SPACE,
     TOKEN_BYTES_MAX,
     are_equal,

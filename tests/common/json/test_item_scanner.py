@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.json.scan import (
+from common.json.item_scanner import (
     ItemError,
     ItemScanner,
     ScannedItems,

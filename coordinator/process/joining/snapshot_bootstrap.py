@@ -10,7 +10,7 @@ from typing import Final
 
 from common.durable_files import make_folder, sync_folder
 from common.process.logs import Log
-from coordinator.process import maintenance
+from coordinator.process import offline_commands
 from coordinator.process.joining.log_checks import CannotJoin
 from coordinator.replication.host.position import (
     REPLICA_FORMAT,
@@ -34,7 +34,7 @@ _log = Log("replica")
 async def fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
     """Fill an empty directory from another host; or leave it empty if the log has everything."""
     data = settings.data_dir.absolute()
-    maintenance.check_vacant(data)
+    offline_commands.check_vacant(data)
     has_everything = info.origin == 1 and info.first_seq == 1
     give_up_at = time.monotonic() + CONNECT_SECONDS_MAX
     work = data.with_name(f"{data.name}.joining")
@@ -77,6 +77,6 @@ async def fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
 
 def _put_in_place(taken: Path, work: Path, num_shards: int) -> None:
     """Make a data directory of a snapshot, for the number of shards of this host."""
-    snapshot = maintenance.restore(taken, work)
-    if snapshot.shards != num_shards and maintenance.reshard(work, num_shards) != 0:
+    snapshot = offline_commands.restore(taken, work)
+    if snapshot.shards != num_shards and offline_commands.reshard(work, num_shards) != 0:
         raise CannotJoin(f"the data taken cannot be spread over {num_shards} shards")

@@ -1,0 +1,1 @@
+"""Tests of the truth in LMDB and of the manifest."""
