@@ -175,7 +175,7 @@ def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: i
         client.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)  # `.ci/run` gives it what other tests leave of the processors
 def test_described_requests_get_described_answers(tmp_path: Path) -> None:
     run_both(tmp_path, "examples,fuzzing", (3, 3), seed=1)
 
