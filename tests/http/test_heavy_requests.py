@@ -41,7 +41,7 @@ class Milliseconds(NamedTuple):
     """The 99th percentile."""
 
 
-TURNS = 3
+TURNS_MAX = 3
 SEARCHES = 200
 """Of a turn: the second slowest is the 99th percentile."""
 RATIO_MAX = 10.0
@@ -287,13 +287,17 @@ def measure(client: Client) -> Milliseconds:
 
 
 def leaves_neighbour_alone(service: Service, attack: Attack) -> None:
+    """Fail if searches take much longer beside an attack, in each of some turns.
+
+    A turn that is good whatever is usual is the last one: the others could not change the outcome.
+    """
     items = [{"id": i, "name": f"star {i % 50}"} for i in range(1_000)]
     alone, beside = [], []
     with closing(service.client()) as client:
         assert client.post("/small/configuration", {}).status == 200
         assert client.post("/small/items", items).status == 200
         measure(client)
-        for _ in range(TURNS):
+        for _ in range(TURNS_MAX):
             alone.append(measure(client))
             with attacked(attack, service):
                 beside.append(measure(client))
@@ -301,6 +305,10 @@ def leaves_neighbour_alone(service: Service, attack: Attack) -> None:
                 assert made.status == 200, made.body
                 assert client.delete("/new").status == 200
             client.close()  # the attack may take minutes to end: it would be idle for too long
+            if all(
+                ms < RATIO_MAX * least for ms, least in zip(beside[-1], USUAL_MS_MIN, strict=True)
+            ):
+                break
     print(f"{attack.__name__}: {alone} ms alone, {beside} ms beside")
     for usual, attacked_ms, usual_min in zip(
         zip(*alone, strict=True), zip(*beside, strict=True), USUAL_MS_MIN, strict=True

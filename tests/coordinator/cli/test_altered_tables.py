@@ -116,7 +116,6 @@ def test_what_happens_to_the_table_itself_reaches_the_index(
     )
     assert "copying" not in follow_once(service, url, table, *arguments)
     assert _rows_of_items(client, index) == _rows(url, table)
-    follow_once(service, url, table, "--drop-slot", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,6 @@ def test_a_running_follower_notices_what_happens_to_the_table(
         execute(url, f"INSERT INTO {table} VALUES (60, 'later')")
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
         assert process.poll() is None
-    follow_once(service, url, table, "--drop-slot", "--index", index)
 
 
 def test_a_running_follower_waits_for_a_table_that_is_made_again(
