@@ -42,21 +42,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 _ALL_HOSTS = ("tests/replication/",)
 """A file of these keeps both cores busy, and some of its tests look at the clock."""
-_MANY_PROCESSES = (
+_LONG = (
+    "tests/algolia/",
+    "tests/benchmarks/",
     "tests/cluster/",
+    "tests/common/kernels/",
+    "tests/coordinator/cli/",
     "tests/coordinator/process/",
     "tests/faults/",
     "tests/shard/process/",
     "tests/simulation/",
+    "tests/test_",
 )
-"""A file of these takes up to a minute."""
+"""A file of these takes up to a minute: at the end, the other workers would wait for it."""
 
 
 def long_files_first(files: Iterable[str]) -> list[str]:
     """Order files so that parallel workers end together, and seldom run several hosts at once."""
     files = list(files)
     hosts = [file for file in files if file.startswith(_ALL_HOSTS)]
-    first = [file for file in files if file.startswith(_MANY_PROCESSES)]
+    first = [file for file in files if file.startswith(_LONG)]
     last = [file for file in files if file not in {*hosts, *first}]
     step = max(1, len(first) // max(1, len(hosts)))
     for number, file in enumerate(hosts):
