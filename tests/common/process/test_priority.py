@@ -25,6 +25,11 @@ def _niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
+def _lowered_to(niceness: int) -> int:
+    """Return what a thread gets that wants this: these tests may run at a low priority."""
+    return max(niceness, _niceness())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
 @pytest.mark.parametrize(
     ("lower", "niceness"),
@@ -38,7 +43,7 @@ def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], nicenes
     with ThreadPoolExecutor(1) as other:
         untouched = other.submit(_niceness).result()
 
-    assert lowered == niceness
+    assert lowered == _lowered_to(niceness)
     assert untouched == before
     assert _niceness() == before
 
@@ -48,17 +53,17 @@ def test_of_several_hosts_threads_are_lowered_by_less(monkeypatch: pytest.Monkey
     monkeypatch.setattr(priority, "_is_replica", False)
     priority.keep_up()
     with ThreadPoolExecutor(1, initializer=run_in_background) as background:
-        assert background.submit(_niceness).result() == REPLICA_BACKGROUND_NICENESS
+        assert background.submit(_niceness).result() == _lowered_to(REPLICA_BACKGROUND_NICENESS)
     with ThreadPoolExecutor(1, initializer=run_after_searches) as writer:
-        assert writer.submit(_niceness).result() == REPLICA_WRITER_NICENESS
+        assert writer.submit(_niceness).result() == _lowered_to(REPLICA_WRITER_NICENESS)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
 def test_a_service_of_low_priority_stays_there() -> None:
     def lowered() -> int:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _lowered_to(15))
         run_after_searches()  # to raise it would need a privilege
         return _niceness()
 
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(lowered).result() == 15
+        assert thread.submit(lowered).result() == _lowered_to(15)
