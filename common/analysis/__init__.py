@@ -2,7 +2,7 @@
 
 analyzer         text → folded words
 tokenizer        the kernel that cuts them
-characters       what each code point is; computed by character_rules, stored by page_table
+characters       what each code point is; computed by character_rules, stored by code_point_table
 accents          what folding removes, as terms of their own
 languages        stems, and which language a field has; stop_words
 collation        the order of texts in a language, named in collation_names

@@ -14,9 +14,9 @@ Whatever folding removes or replaces is an accent, but for what is only another 
 same letter: case, compatibility forms, digits, joiners, Turkish i with or without its dot (which
 lower case makes of either), Persian keyboards' yeh and kaf.
 
-Codes stand in pages of 256 (`common.analysis.page_table`), read from a file so that they are the
-same under every version of Python; equal pages are one, most are empty. To regenerate it after a
-change of a rule:
+Codes stand in pages of 256 (`common.analysis.code_point_table`), read from a file so that they are
+the same under every version of Python; equal pages are one, most are empty. To regenerate it after
+a change of a rule:
 
     python -m common.analysis.accents
 """

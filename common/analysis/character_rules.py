@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import zstandard
 
-from common.analysis.page_table import in_pages
+from common.analysis.code_point_table import in_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import zstandard
 
+from common.analysis.code_point_table import in_pages
 from common.analysis.collation_names import NUMERIC
-from common.analysis.page_table import in_pages
 from common.kernels.decorator import arguments
 
 if TYPE_CHECKING:

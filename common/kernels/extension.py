@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from common.kernels import sources
-from common.process.python import let_processes_find_us, python_command
+from common.process.python_command import let_processes_find_us, python_command
 
 _VOUCHED: Final = "FACETD_KERNELS_VOUCHED"
 """Environment variable: the stamp of an extension that the parent process has found current."""

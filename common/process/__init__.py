@@ -1,7 +1,7 @@
 """Operating-system services that every process uses.
 
 fork_server     imports programs once, then forks their processes
-python          how a process is started; with its parent it ends: parent_death
+python_command  how a process is started; with its parent it ends: parent_death
 logs            log lines; written by log_writer; request_ids: which requests they belong to
 printable       untrusted text, such as names, for terminals and logs
 loop_scheduler  long steps of an event loop take turns

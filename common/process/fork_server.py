@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from common.process.parent_death import ask_for_parent_death_signal
-from common.process.python import python_command
+from common.process.python_command import python_command
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024
 DESCRIPTORS_MAX: Final = 64

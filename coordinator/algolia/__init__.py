@@ -8,10 +8,10 @@ assembly             what depends on several parameters
 combined_queries     the queries of a page → fewer searches
 responses            results in Algolia's form
 
-settings             an index's settings; its rules and synonyms: stored, rules, synonyms
+settings             an index's settings; its rules and synonyms: stored_rules, rules, synonyms
 objects              changes of items
 keys                 API keys
 
 errors               name parameters as Algolia does
-absent               pages that facetd does not have
+absent_pages         pages that facetd does not have
 """

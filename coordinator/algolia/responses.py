@@ -23,7 +23,7 @@ from common.analysis.analyzer import Analyzer
 from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.errors import translated_warning
 from coordinator.algolia.search import AlgoliaSearch, Style
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.results import FacetResult
 from coordinator.read.rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult

@@ -35,8 +35,13 @@ from coordinator.algolia.table import BY_NAME, CURSOR_ROW
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported, is_known
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parse import parse_facet, parse_search
-from coordinator.parameters.raw import RawParameters, query_parameters
-from coordinator.parameters.typed import FacetParameters, NamedField, SearchParameters, facet_spec
+from coordinator.parameters.raw_parameters import RawParameters, query_parameters
+from coordinator.parameters.typed_parameters import (
+    FacetParameters,
+    NamedField,
+    SearchParameters,
+    facet_spec,
+)
 
 FACET_HITS: Final = 10
 

@@ -29,7 +29,7 @@ from coordinator.algolia.table import BY_NAME
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""
 OBJECTS: Final = "objects"
-"""Key within it: rules and synonyms as this protocol stored them (`coordinator.algolia.stored`)."""
+"""Key within it: rules and synonyms as this protocol stored them (`stored_rules`)."""
 _SENT: Final = "sent"
 """Key within it: lists of attributes as they were sent."""
 

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import click
 
-from coordinator.cli.completing import complete_index
+from coordinator.cli.completion import complete_index
 from coordinator.cli.printing import echo
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from coordinator.cli.completing import complete_file
+from coordinator.cli.completion import complete_file
 from coordinator.cli.options import load_settings, with_settings
 from coordinator.cli.printing import echo
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.clients.http_client import ClientError
 
 

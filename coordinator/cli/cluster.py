@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 import click
 
 from common.errors import CommandError
-from coordinator.cli.group import Subgroup
+from coordinator.cli.command_groups import Subgroup
 from coordinator.cli.printing import echo
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.cluster.placed_shards import shown_shards

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from coordinator.cli.group import CommandEntry, CommandGroup
+from coordinator.cli.command_groups import CommandEntry, CommandGroup
 
 SECTIONS: Final = {
     "Run a service": (

@@ -31,13 +31,17 @@ from urllib.parse import quote
 import click
 
 from common.placement import ID_BYTES_MAX
-from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
+from coordinator.cli.configuration_options import (
+    ConfiguringOptions,
+    show_warnings,
+    with_configuring,
+)
 from coordinator.cli.indexes import exists
 from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.options import with_options
 from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.keyed_rows import Invisible
 from coordinator.cli.sources.postgres import Disconnected, UnknownName

@@ -10,8 +10,8 @@ from typing import Final
 
 import click
 
-from coordinator.cli.completing import complete_file
-from coordinator.cli.configuring import configure_option, show_warnings
+from coordinator.cli.completion import complete_file
+from coordinator.cli.configuration_options import configure_option, show_warnings
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
 from coordinator.cli.indexes import exists
@@ -19,7 +19,7 @@ from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.cli.completing import complete_index, complete_snapshot
-from coordinator.cli.group import ListingGroup
+from coordinator.cli.command_groups import ListingGroup
+from coordinator.cli.completion import complete_index, complete_snapshot
 from coordinator.cli.printing import echo
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.sources.source import counted
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final
 import click
 
 from coordinator.cli import opensearch
-from coordinator.cli.completing import complete_index
-from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
+from coordinator.cli.completion import complete_index
 from coordinator.cli.options import with_options
 from coordinator.cli.printing import echo, printable_pieces
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.search_output import HIGHLIGHT_MARKS, print_answer
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.clients.http_client import index_path
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}

@@ -15,9 +15,9 @@ import click
 from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
 from common.errors import CommandError
-from coordinator.cli.group import ListingGroup
+from coordinator.cli.command_groups import ListingGroup
 from coordinator.cli.printing import echo
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.settings import Settings

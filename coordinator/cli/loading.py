@@ -11,15 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from coordinator.cli.completing import complete_file, complete_index
-from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
+from coordinator.cli.completion import complete_file, complete_index
+from coordinator.cli.configuration_options import (
+    ConfiguringOptions,
+    show_warnings,
+    with_configuring,
+)
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration, offer_geo_point
-from coordinator.cli.reading import with_reading
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_remarks import show_first, tell_about
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted

@@ -8,7 +8,7 @@ import os
 import click
 
 from common.errors import CommandError
-from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.clients.http_client import find_url
 
 

@@ -11,7 +11,7 @@ import click
 
 from common.errors import CommandError
 from coordinator import settings as settings_module
-from coordinator.cli.group import Subgroup
+from coordinator.cli.command_groups import Subgroup
 from coordinator.cli.manual import manual
 from coordinator.cli.options import with_settings
 from coordinator.cli.printing import echo
@@ -113,7 +113,7 @@ def _script(command: click.Command, shell: str) -> str:
     """Return the script that makes a shell complete our commands."""
     from click.shell_completion import get_completion_class
 
-    from coordinator.cli.completing import WholeFishComplete
+    from coordinator.cli.completion import WholeFishComplete
 
     kind = WholeFishComplete if shell == "fish" else get_completion_class(shell)
     assert kind is not None

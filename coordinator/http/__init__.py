@@ -6,7 +6,7 @@ A request, in the order of its steps:
     server             connections, by aiohttp; their number is bounded
     request            head and body of one request; compressed bodies: decompression
     middleware         what every request goes through before and after its route
-    reader             the same where a reader passes requests on to the owner, by way of exchange
+    reader_requests    the same where a reader passes requests on to the owner, as reader_messages
     tracing            the same within a span of OpenTelemetry
     routing            path → function; route: how a handler declares its path
     services           what routes need: search, catalog, shards, …
@@ -23,7 +23,7 @@ Access:
 Counts:
 
     metrics            what is counted; exposition: in Prometheus' format
-    reports            counts of readers, summed by the owner
+    reader_reports     counts of readers, summed by the owner
     slow_queries       the slowest searches
 
 The API describes itself:

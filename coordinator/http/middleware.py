@@ -31,7 +31,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.process.logs import Log
-from coordinator.algolia.absent import reason_for
+from coordinator.algolia.absent_pages import reason_for
 from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.cors import PREFLIGHT
@@ -44,7 +44,7 @@ from coordinator.http.responses import Response, error_response, header, interna
 from coordinator.http.route import Body
 from coordinator.http.routing import Router, ServedRoute
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
-from coordinator.parameters.raw import query_parameters
+from coordinator.parameters.raw_parameters import query_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable

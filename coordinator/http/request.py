@@ -31,7 +31,7 @@ from common.errors import (
 )
 from coordinator.http.api_keys import NOBODY, Caller
 from coordinator.http.decompression import inflated, inflater_of
-from coordinator.parameters.raw import decode_component
+from coordinator.parameters.raw_parameters import decode_component
 
 if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.parameters.cache import ParsedRequests
+from coordinator.parameters.request_cache import ParsedRequests
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_state import SharedState
     from coordinator.cluster.snapshot_maker import SnapshotMaker
-    from coordinator.http.exchange import Outbox
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
+    from coordinator.http.reader_messages import Outbox
     from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
-    from coordinator.read.selection import Selection
+    from coordinator.read.selected_items import Selection
     from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings

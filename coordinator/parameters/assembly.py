@@ -8,9 +8,9 @@ from msgspec import structs
 
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
-from coordinator.parameters.marks import highlight_request
+from coordinator.parameters.highlight_options import highlight_request
 from coordinator.parameters.searched_fields import not_searched, unsearched
-from coordinator.parameters.typed import (
+from coordinator.parameters.typed_parameters import (
     PER_PAGE_DEFAULT,
     FacetSpec,
     NamedField,

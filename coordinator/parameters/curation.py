@@ -28,7 +28,7 @@ from coordinator.parameters.filter_objects import check_objects, scalar_fields_o
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.sort_keys import geo_field_of
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 
 ACCEPTED: Final = Limits(
     filter_expression_chars_max=1 << 30, filter_depth_max=100, filter_conditions_max=1 << 30

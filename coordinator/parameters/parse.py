@@ -5,8 +5,8 @@
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
 `table` defines the name, the values and the reader of every parameter, in one place. `reader` runs
-these `readers`, `assembly` makes the result, whose types are in `typed`. Nothing here touches a
-socket, a clock or a shard, and only `ServiceError` is raised.
+these `readers`, `assembly` makes the result, whose types are in `typed_parameters`. Nothing here
+touches a socket, a clock or a shard, and only `ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
 lists or repeated parameters. An empty text in a query string, and `null` in a body for a name that
@@ -25,7 +25,7 @@ from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
-from coordinator.parameters.raw import RawParameters
+from coordinator.parameters.raw_parameters import RawParameters
 from coordinator.parameters.reader import ParameterReader
 from coordinator.parameters.table import (
     EXPLAIN_BY_NAME,
@@ -33,7 +33,7 @@ from coordinator.parameters.table import (
     SEARCH_BY_NAME,
     SUGGEST_BY_NAME,
 )
-from coordinator.parameters.typed import (
+from coordinator.parameters.typed_parameters import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
     FacetParameters,

@@ -17,7 +17,7 @@ from coordinator.parameters.assembly import check_groups, search_parameters
 from coordinator.parameters.kinds import Mistake, json_of_text
 from coordinator.parameters.mistakes import Mistakes
 from coordinator.parameters.other_engines import MISPLACED
-from coordinator.parameters.raw import QueryText
+from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.search_draft import SearchDraft
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from common.index_configuration import IndexConfiguration
     from common.limits import Limits
     from coordinator.parameters.parameter import Parameter
-    from coordinator.parameters.raw import RawParameters
-    from coordinator.parameters.typed import SearchParameters
+    from coordinator.parameters.raw_parameters import RawParameters
+    from coordinator.parameters.typed_parameters import SearchParameters
 
 
 def _stage_of(late: tuple[int, Parameter, Any]) -> int:

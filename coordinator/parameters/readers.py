@@ -24,7 +24,7 @@ from common.option_forms import (
 from common.placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
 from common.rules import parse_rules
-from coordinator.parameters import facet_options, marks
+from coordinator.parameters import facet_options, highlight_options
 from coordinator.parameters.kinds import (
     DIGITS,
     Mistake,
@@ -40,7 +40,7 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.other_engines import MISPLACED
-from coordinator.parameters.raw import QueryText
+from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys
 
@@ -274,12 +274,12 @@ def read_timeout_ms(draft: SearchDraft, value: Any) -> None:
 
 def read_highlight(draft: SearchDraft, value: Any) -> None:
     """Read `highlight`."""
-    draft.marks.update(marks.read_highlight(value, draft.limits))
+    draft.marks.update(highlight_options.read_highlight(value, draft.limits))
 
 
 def read_snippet(draft: SearchDraft, value: Any) -> None:
     """Read `snippet`."""
-    draft.marks.update(marks.read_snippet(value, draft.limits))
+    draft.marks.update(highlight_options.read_snippet(value, draft.limits))
 
 
 def read_facet_fields(draft: SearchDraft, value: Any) -> None:

@@ -16,8 +16,8 @@ import socket
 from dataclasses import dataclass
 
 from coordinator.cluster.shared_state import create_shared_state
-from coordinator.http.exchange import create_exchange
 from coordinator.http.listening import addresses
+from coordinator.http.reader_messages import create_exchange
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Final
 
 from common.process.fork_server import ProcessRequest, Program
 from common.process.logs import Log
-from common.process.python import python_command
+from common.process.python_command import python_command
 
 SHARD: Final = Program("shard", "shard.process.main:main")
 COORDINATOR: Final = Program(

@@ -33,8 +33,8 @@ from coordinator.cluster.reader_cluster import (
 )
 from coordinator.cluster.shared_state import SharedState
 from coordinator.http.app import create_app
-from coordinator.http.exchange import Outbox
-from coordinator.http.reports import Reporter
+from coordinator.http.reader_messages import Outbox
+from coordinator.http.reader_reports import Reporter
 from coordinator.http.security import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process

@@ -22,7 +22,7 @@ from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
-from coordinator.read.selection import Selection
+from coordinator.read.selected_items import Selection
 from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings

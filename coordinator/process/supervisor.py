@@ -5,8 +5,9 @@
                                  ├─ coordinator    (HTTP in, RPC out)
                                  └─ reader 1 …     (with --coordinators N: N - 1 of them)
 
-- A process that ends is restarted (`child`). A killed shard serves again within 2 s, because it is
-  forked (`fork_server_client`). If the fork server ends, all end with it and are restarted.
+- A process that ends is restarted (`child_process`). A killed shard serves again within 2 s,
+  because it is forked (`fork_server_client`). If the fork server ends, all end with it and are
+  restarted.
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
   another format): everything stops, with status 1.
 - SIGTERM, SIGINT and SIGHUP (a terminal that closes) stop the coordinator first (it accepts no new
@@ -39,9 +40,9 @@ from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START
-from common.process.python import let_processes_find_us, python_command
+from common.process.python_command import let_processes_find_us, python_command
 from coordinator.http.cors import AllowedOrigins
-from coordinator.process.child import Child
+from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder

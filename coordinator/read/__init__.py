@@ -12,9 +12,9 @@ Start at `search`, one search from parameters to result, along the parts of the 
 
 Other requests:
 
-    multi_search           several searches at a time; as one list: federated
+    multi_search           several searches at a time; as one list: federated_search
     facet_pages            one page of a facet's buckets
-    selection              the items that a change or an export takes in
+    selected_items         the items that a change or an export takes in
     similar                more like an item
     did_you_mean           the query in another spelling
     suggestions            completions for a search box, derived by suggest/ where that is possible

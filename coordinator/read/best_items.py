@@ -16,7 +16,7 @@ from common.errors import InvalidRequest
 from common.option_forms import SearchableField
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.merge import Hit
 from coordinator.read.read_path import ReadPath
 from coordinator.read.scatter import SearchOutcome

@@ -28,7 +28,7 @@ from common.rules import Rule
 from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.searched_fields import unsearched
-from coordinator.parameters.typed import NamedField, SearchParameters
+from coordinator.parameters.typed_parameters import NamedField, SearchParameters
 from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.text.query_parser import NO_QUERY
 

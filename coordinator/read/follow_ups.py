@@ -21,7 +21,7 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
 from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics

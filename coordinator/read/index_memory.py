@@ -33,7 +33,7 @@ from coordinator.parameters.curation import (
     curated,
     narrowing_rules,
 )
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.memory import FacetMemory
 from coordinator.read.suggest.memory import SuggestionMemory
 from coordinator.read.text.query_parser import QueryDictionary, wanted_words

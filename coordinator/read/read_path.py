@@ -10,7 +10,7 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.listing import FacetListing
 from coordinator.read.fair_share import FairShare
 from coordinator.read.index_memory import IndexMemories

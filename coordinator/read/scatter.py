@@ -33,7 +33,7 @@ from common.protocol.methods import SEARCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.cube import histogram_requests
 from coordinator.read.facets.field_facets import field_requests

@@ -31,7 +31,7 @@ from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.listing import BUCKETS_FAST_MAX

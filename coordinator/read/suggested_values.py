@@ -14,7 +14,12 @@ from msgspec import structs
 
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.typed import BucketOrder, FacetSpec, KeyTypos, SearchParameters
+from coordinator.parameters.typed_parameters import (
+    BucketOrder,
+    FacetSpec,
+    KeyTypos,
+    SearchParameters,
+)
 from coordinator.read.best_items import narrowing
 from coordinator.read.read_path import ReadPath
 from coordinator.read.scatter import Retrieval, SearchOutcome

@@ -31,7 +31,7 @@ from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Index
-from coordinator.parameters.typed import SearchParameters, SuggestParameters
+from coordinator.parameters.typed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.best_items import BestItemsFinder, search_for_items
 from coordinator.read.read_path import ReadPath
 from coordinator.read.suggest.folded_texts import FoldedTexts

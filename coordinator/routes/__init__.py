@@ -3,7 +3,7 @@
 search, searches     one search; several in one request. suggest, explain
 items                one item, a batch, a stream of any size. export: all of them back
 item_changes         changes by ids or by filter; matching_items: which items these concern
-followed             changes of a followed table, and the position in it
+source_changes       changes of a followed table, and the position in it
 configuration        of an index; configuration_proposal: one made from its items
 indexes              delete, rename, copy; index_statistics: sizes; aliases
 operations           health, metrics, statistics; snapshots, keys, analytics
@@ -31,7 +31,6 @@ from coordinator.routes import (
     documentation,
     explain,
     export,
-    followed,
     hosts,
     index_statistics,
     indexes,
@@ -43,6 +42,7 @@ from coordinator.routes import (
     search,
     searches,
     snapshots,
+    source_changes,
     suggest,
 )
 
@@ -54,7 +54,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *items.ROUTES,
     *export.ROUTES,
     *item_changes.ROUTES,
-    *followed.ROUTES,
+    *source_changes.ROUTES,
     *configuration.ROUTES,
     *indexes.ROUTES,
     *index_statistics.ROUTES,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
-from coordinator.algolia import stored
+from coordinator.algolia import stored_rules
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cluster.catalog import Index
@@ -53,16 +53,16 @@ async def operation(services: Services, request: Request) -> Response:
     body = required_body(services, request)
     wrong = next((name for name in body if name not in ("operation", "destination", "scope")), None)
     if wrong is not None:
-        raise stored.refused(wrong, "is not a member of an operation")
+        raise stored_rules.refused(wrong, "is not a member of an operation")
     what, destination, scope = body.get("operation"), body.get("destination"), body.get("scope")
     if what not in ("copy", "move"):
-        raise stored.wrong("operation", 'must be "copy" or "move"')
+        raise stored_rules.wrong("operation", 'must be "copy" or "move"')
     if not isinstance(destination, str):
-        raise stored.wrong("destination", "must name an index")
+        raise stored_rules.wrong("destination", "must name an index")
     if scope is not None and (not isinstance(scope, list) or not set(map(str, scope)) <= {*_SCOPE}):
-        raise stored.wrong("scope", f"must list some of {', '.join(_SCOPE)}")
+        raise stored_rules.wrong("scope", f"must list some of {', '.join(_SCOPE)}")
     if scope and what == "move":
-        raise stored.refused("scope", "cannot be honoured: an index moves as a whole")
+        raise stored_rules.refused("scope", "cannot be honoured: an index moves as a whole")
     check_index_name(destination, services.settings.limits)
     services.guard.check_index(request.caller, destination)
     source = _source(services, request, destination)
@@ -116,7 +116,10 @@ async def _copy_parts(
     """Copy parts of a configuration; those of a missing index are the defaults."""
     parts = NEW_INDEX if source is None else source.document
     await reconfigure(
-        services, request, destination, lambda before: stored.copied(parts, before, scope, _KINDS)
+        services,
+        request,
+        destination,
+        lambda before: stored_rules.copied(parts, before, scope, _KINDS),
     )
 
 

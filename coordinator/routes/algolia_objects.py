@@ -37,7 +37,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.kinds import Mistake
-from coordinator.parameters.raw import decode_stored
+from coordinator.parameters.raw_parameters import decode_stored
 from coordinator.read.multi_search import ItemSum
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.algolia_requests import (

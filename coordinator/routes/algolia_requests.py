@@ -20,7 +20,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
-from coordinator.parameters.raw import decode_object, decode_stored
+from coordinator.parameters.raw_parameters import decode_object, decode_stored
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -7,16 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
-from coordinator.algolia import stored
+from coordinator.algolia import stored_rules
 from coordinator.algolia.rules import RULES, conditions_of
 from coordinator.algolia.search import query_string_parameters
-from coordinator.algolia.stored import ObjectKind
+from coordinator.algolia.stored_rules import ObjectKind
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.kinds import Mistake, integer
-from coordinator.parameters.raw import decode_json, decode_object
+from coordinator.parameters.raw_parameters import decode_json, decode_object
 from coordinator.routes.algolia_requests import (
     CHANGE,
     algolia_route,
@@ -44,7 +44,7 @@ async def _get_one(kind: ObjectKind, services: Services, request: Request) -> Re
     """Answer `GET /1/indexes/{index}/rules/{id}`, and that of synonyms."""
     name, object_id = request.arguments
     index, _ = find_index(services, request, name)
-    entry = stored.read(index.document, kind).get(object_id)
+    entry = stored_rules.read(index.document, kind).get(object_id)
     if entry is None:
         raise NotFound("ObjectID does not exist", code="item_not_found")
     return json_response(entry.document)
@@ -55,7 +55,7 @@ async def _save_one(kind: ObjectKind, services: Services, request: Request) -> R
     name, object_id = request.arguments
     _check_options(request, ())
     body = required_body(services, request)
-    id_, entry = stored.stored_entry(body, kind, kind.name[:-1], object_id)
+    id_, entry = stored_rules.stored_entry(body, kind, kind.name[:-1], object_id)
     answer = await _change(services, request, name, kind, lambda found: found | {id_: entry})
     member = "id" if kind is SYNONYMS else "objectID"
     return json_response({**answer, member: id_, "updatedAt": now()})
@@ -67,7 +67,9 @@ async def _delete_one(kind: ObjectKind, services: Services, request: Request) ->
     find_index(services, request, name)
     _check_options(request, ())
 
-    def without(found: dict[str, stored.StoredObject]) -> dict[str, stored.StoredObject]:
+    def without(
+        found: dict[str, stored_rules.StoredObject],
+    ) -> dict[str, stored_rules.StoredObject]:
         return {id_: entry for id_, entry in found.items() if id_ != object_id}
 
     answer = await _change(services, request, name, kind, without)
@@ -86,9 +88,13 @@ async def _save_many(kind: ObjectKind, services: Services, request: Request) -> 
     listed = decode_json(request.body, limits)
     if not isinstance(listed, list):
         raise InvalidRequest(f"the body must be a list of {kind.name}", code="invalid_body")
-    new = dict(stored.stored_entry(one, kind, f"{kind.name}[{i}]") for i, one in enumerate(listed))
+    new = dict(
+        stored_rules.stored_entry(one, kind, f"{kind.name}[{i}]") for i, one in enumerate(listed)
+    )
 
-    def with_new(found: dict[str, stored.StoredObject]) -> dict[str, stored.StoredObject]:
+    def with_new(
+        found: dict[str, stored_rules.StoredObject],
+    ) -> dict[str, stored_rules.StoredObject]:
         return new if is_clearing else found | new
 
     answer = await _change(services, request, request.arguments[0], kind, with_new)
@@ -112,30 +118,30 @@ async def _search(kind: ObjectKind, services: Services, request: Request) -> Res
     given = {name: value for name, value in given.items() if value is not None}
     query = given.pop("query", "")
     if not isinstance(query, str):
-        raise stored.wrong("query", "must be a text")
+        raise stored_rules.wrong("query", "must be a text")
     pages = {}
     for name, default in (("page", 0), ("hitsPerPage", _HITS_PER_PAGE)):
         try:
             pages[name] = integer(given.pop(name, default), 0, "page_max", limits)
         except Mistake as mistake:
-            raise stored.wrong(name, mistake.message) from None
-    found = stored.matching(stored.read(index.document, kind), query)
+            raise stored_rules.wrong(name, mistake.message) from None
+    found = stored_rules.matching(stored_rules.read(index.document, kind), query)
     if kind is SYNONYMS:
         types = given.pop("type", "")
         if not isinstance(types, str):
-            raise stored.wrong("type", "must be a text")
+            raise stored_rules.wrong("type", "must be a text")
         wanted = [one.lower() for one in types.split(",") if one]
         found = [one for one in found if not wanted or one["type"].lower() in wanted]
     else:
         enabled, anchoring = given.pop("enabled", None), given.pop("anchoring", None)
         if enabled is not None and not isinstance(enabled, bool):
-            raise stored.wrong("enabled", "must be true or false")
+            raise stored_rules.wrong("enabled", "must be true or false")
         if anchoring is not None and anchoring not in _ANCHORS:
-            raise stored.wrong("anchoring", f"must be one of {', '.join(_ANCHORS)}")
+            raise stored_rules.wrong("anchoring", f"must be one of {', '.join(_ANCHORS)}")
         found = [one for one in found if _passes(one, enabled, anchoring)]
     if given:
         name = min(given)
-        raise stored.refused(name, f"is not a member of a search for {kind.name}")
+        raise stored_rules.refused(name, f"is not a member of a search for {kind.name}")
     page, size = pages["page"], pages["hitsPerPage"]
     answer = {"hits": found[page * size : (page + 1) * size], "nbHits": len(found)}
     if kind is RULES:
@@ -162,9 +168,9 @@ def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, Any]:
     options = _options(request)
     for name, value in options.items():
         if name not in (*known, "forwardToReplicas"):
-            raise stored.refused(name, "is not an option of this page")
+            raise stored_rules.refused(name, "is not an option of this page")
         if value not in ("true", "false"):
-            raise stored.wrong(name, "must be true or false")
+            raise stored_rules.wrong(name, "must be true or false")
     return options
 
 
@@ -173,12 +179,14 @@ async def _change(
     request: Request,
     name: str,
     kind: ObjectKind,
-    change: Callable[[dict[str, stored.StoredObject]], dict[str, stored.StoredObject]],
+    change: Callable[[dict[str, stored_rules.StoredObject]], dict[str, stored_rules.StoredObject]],
 ) -> dict[str, Any]:
     """Change the objects of one kind in an index's configuration; return the start of an answer."""
 
     def changed(document: dict[str, Any]) -> dict[str, Any]:
-        return stored.written(document, kind, change(stored.read(document, kind)).values())
+        return stored_rules.written(
+            document, kind, change(stored_rules.read(document, kind)).values()
+        )
 
     index = await reconfigure(services, request, name, changed)
     return {"taskID": task_id(services, index)}

@@ -30,8 +30,8 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw import decode_search
-from coordinator.parameters.typed import FacetParameters
+from coordinator.parameters.raw_parameters import decode_search
+from coordinator.parameters.typed_parameters import FacetParameters
 from coordinator.read.cursor import START
 from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
 from coordinator.routes.algolia_requests import algolia_route, find_index

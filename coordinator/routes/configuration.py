@@ -12,7 +12,12 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.schemas.schema_parts import described
-from coordinator.parameters.raw import decode_json, decode_object, query_parameters, refuse_unknown
+from coordinator.parameters.raw_parameters import (
+    decode_json,
+    decode_object,
+    query_parameters,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -10,7 +10,7 @@ import msgspec
 from common.errors import ConfigurationSwitched, Unavailable
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.table import RESTRICTING_PARAMETERS
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor
 from coordinator.read.rendering import rendered_items
 from coordinator.routes.search import narrowed

@@ -18,9 +18,9 @@ from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import parse_search, parse_searches
-from coordinator.parameters.raw import decode_search
-from coordinator.parameters.typed import MergedPage, NamedSearch, SearchParameters
-from coordinator.read.federated import (
+from coordinator.parameters.raw_parameters import decode_search
+from coordinator.parameters.typed_parameters import MergedPage, NamedSearch, SearchParameters
+from coordinator.read.federated_search import (
     Member,
     check_orders,
     check_ranges,

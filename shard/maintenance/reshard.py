@@ -44,7 +44,7 @@ from shard.maintenance.check import rebuild_index
 from shard.partition.index_entry import read_entry, read_restored, write_restored
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.storage.codecs import as_bytes_array, item_place, key_number
-from shard.storage.dictionaries import TRAINING_ITEMS_MAX
+from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state

@@ -14,7 +14,7 @@ purge_queue        dead records that no segment has any more
 writer             a group of operations: durable, visible, acknowledged
 group_planner      which documents it stores and removes; rule by rule: write_plan
 merger             merges segments and purges records in the background
-merge_policy       which segments to merge; which documents this drops: droppable
+merge_policy       which segments to merge; which documents this drops: droppable_documents
 rebuild            another configuration over the same items
 backup             a copy of one state while writes go on
 fingerprint        a number that tells whether two hosts have the same items

@@ -38,7 +38,7 @@ from shard.caches.lru_cache import (
     FILTER_CACHE,
     PAIRS_CACHE,
 )
-from shard.partition.droppable import count_droppable, droppable_docs
+from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room

@@ -34,7 +34,7 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, with_merged, without_groups
 from shard.partition.derived_files import DerivedFiles
-from shard.partition.droppable import are_there
+from shard.partition.droppable_documents import are_there
 from shard.partition.generation import Generation
 from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.logged_groups import LoggedGroups

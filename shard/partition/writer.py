@@ -47,7 +47,7 @@ from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
 from shard.segment.doc_numbers import record_bounds
 from shard.segment.segment import Segment
-from shard.storage.dictionaries import TRAINING_ITEMS_MAX
+from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.environment import SubDatabase, Transaction
 from shard.storage.group_extent import write_extent
 from shard.storage.group_log import (

@@ -4,5 +4,5 @@ main          flags and settings of one shard
 server        owns the folder, listens, drains
 handlers      method → function; process_statistics: what the process reports about itself
 read_scheduler  where a read runs: on the event loop, or on one of the readers' threads
-readers       threads for slow reads; loop_share: which fast reads go there too
+reader_threads  for slow reads; event_loop_share: which fast reads go there too
 """

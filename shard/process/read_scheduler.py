@@ -5,7 +5,8 @@
     later         in another turn of the event loop, if this one has taken long: where many reads
                   arrive together, indexes take turns (`common/process/loop_scheduler.py`)
     on a thread   reads that are known to take long, and all reads of an index that keeps the loop
-                  busy while others are read (`loop_share`); indexes take turns (`readers`)
+                  busy while others are read (`event_loop_share`); indexes take turns
+                  (`reader_threads`)
 
 After a read, a low-priority thread runs the tasks that it has scheduled
 (`shard/caches/background_tasks.py`).
@@ -24,8 +25,8 @@ from common.process.loop_scheduler import LoopScheduler
 from common.process.priority import run_in_background
 from common.process.threads import ThreadPool
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.process.loop_share import LoopShare
-from shard.process.readers import Readers
+from shard.process.event_loop_share import LoopShare
+from shard.process.reader_threads import Readers
 
 if TYPE_CHECKING:
     from shard.indexes.open_indexes import OpenIndexes

@@ -7,7 +7,7 @@
     refusals           errors of the disk, and of damaged files
     codecs             encodes its keys and values
     documents          record → the bytes that a client sent
-    dictionaries       compression dictionaries, trained on the first items of an index
+    compression_dictionaries  of words or of zstd, trained on the first items of an index
     item_values        checks and decodes the items of a page in one pass
     item_compression/  items as sequences of words
     group_log          recent write groups, and tombstones

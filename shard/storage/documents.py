@@ -2,9 +2,9 @@
 
     documents: maps record (u64 BE) to | checksum u32 | codec u8 | place u64 | payload |
 
-Each item is compressed on its own, with a dictionary trained on the first items (`dictionaries`).
-Until there are enough items to train on, and where compression does not pay off, payloads are
-stored as they are.
+Each item is compressed on its own, with a dictionary trained on the first items
+(`compression_dictionaries`). Until there are enough items to train on, and where compression does
+not pay off, payloads are stored as they are.
 
 Worked example: item {"id":5} with place 7 as record 0 before any training is stored under
 00 00 00 00 00 00 00 00 as  cc cc cc cc | 10 | 07 00 00 00 00 00 00 00 | 7b 22 69 64 22 3a 35 7d.
@@ -40,7 +40,7 @@ from shard.storage.codecs import (
     key_number,
     number_key,
 )
-from shard.storage.dictionaries import (
+from shard.storage.compression_dictionaries import (
     TRAINING_ITEM_BYTES_MAX,
     TRAINING_ITEMS_MAX,
     WordsDictionary,

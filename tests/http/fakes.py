@@ -24,7 +24,11 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.parameters.typed import FacetParameters, SearchParameters, SuggestParameters
+from coordinator.parameters.typed_parameters import (
+    FacetParameters,
+    SearchParameters,
+    SuggestParameters,
+)
 from coordinator.read.facets.buckets import Bucket
 from coordinator.read.facets.results import FacetResult
 from coordinator.read.item_explanation import ItemExplanations

@@ -19,7 +19,7 @@ from coordinator.cluster.reader_cluster import ReaderCatalog
 from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.app import HttpApp
 from coordinator.http.metrics import UNROUTED
-from coordinator.http.reader import ReaderMiddleware
+from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.peers.log_state import LogState

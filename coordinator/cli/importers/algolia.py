@@ -17,7 +17,7 @@ from common.limits import DEFAULT_LIMITS
 from common.option_forms import parse_language
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rules import RULES
-from coordinator.algolia.stored import ObjectKind, stored_entry, written
+from coordinator.algolia.stored_rules import ObjectKind, stored_entry, written
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,

@@ -23,7 +23,7 @@ from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.typed import FacetParameters, KeyTypos, SearchParameters
+from coordinator.parameters.typed_parameters import FacetParameters, KeyTypos, SearchParameters
 from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.facets.facet_metrics import is_summed_up
 from coordinator.read.facets.field_facets import field_results

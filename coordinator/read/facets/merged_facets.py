@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from coordinator.parameters.typed import FacetSpec, SearchParameters
+from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket, listed_buckets
 from coordinator.read.facets.facet_metrics import is_summed_up, summaries
 from coordinator.read.facets.memory import FacetMemory, FacetTotals, PageKey

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed import FacetSpec, SearchParameters
+from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.facet_metrics import is_summed_up
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import ShardResponses

@@ -17,7 +17,7 @@ from common.protocol.messages import (
     SearchResponse,
     ValueStatisticsRequest,
 )
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.buckets import NumberSummary, SummedBucket
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import finite

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed import SuggestParameters
+from coordinator.parameters.typed_parameters import SuggestParameters
 from coordinator.read.suggest.known_prefixes import CompletionContext, KnownPrefix
 from coordinator.read.suggest.results import Suggestion
 

@@ -18,8 +18,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from coordinator.cli.command_groups import CommandEntry
 from coordinator.cli.commands import SECTIONS, main
-from coordinator.cli.group import CommandEntry
 from coordinator.clients.http_client import Client
 from tests.service import Service
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed import BucketOrder
+from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.facets.buckets import Bucket
 from coordinator.read.facets.memory import FacetMemory
 

@@ -13,7 +13,7 @@ from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
 from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.http.exposition import WorkInProgress, coordinator_families, exposition
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
-from coordinator.http.reports import Reporter
+from coordinator.http.reader_reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import SearchResult, ShardSummary, Timings

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from common.process.python import python_command
-from coordinator.process.child import BACK_OFF_SECONDS, Child
+from common.process.python_command import python_command
+from coordinator.process.child_process import BACK_OFF_SECONDS, Child
 from coordinator.process.fork_server_client import ForkedProcess
 from coordinator.process.port_holder import port_holder
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree

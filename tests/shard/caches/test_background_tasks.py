@@ -17,8 +17,8 @@ from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_tasks
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
 from shard.process import read_scheduler
+from shard.process.event_loop_share import LoopShare
 from shard.process.handlers import Handlers
-from shard.process.loop_share import LoopShare
 from shard.read import search_cost, searcher
 from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
 from tests.shard.collect.top_hits.test_top_k import large_world, request

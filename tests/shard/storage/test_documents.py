@@ -15,7 +15,7 @@ from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
 from shard.storage import documents, item_values
 from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
-from shard.storage.dictionaries import train_dictionary
+from shard.storage.compression_dictionaries import train_dictionary
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore
 from shard.storage.environment import Environment, SubDatabase
 

@@ -17,7 +17,12 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary, SearchParameters
+from coordinator.parameters.typed_parameters import (
+    BucketOrder,
+    FacetSpec,
+    FacetSummary,
+    SearchParameters,
+)
 from coordinator.read.facets import listing
 from coordinator.read.facets.listing import FacetListing
 from coordinator.read.facets.memory import FacetMemory, FacetTotals

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import FacetCounts, SearchResponse
-from coordinator.parameters.typed import BucketOrder
+from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.facets import buckets as module
 from coordinator.read.facets.buckets import num_buckets, page_of_buckets
 from coordinator.read.facets.merged_counts import CountsReader

@@ -10,7 +10,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.known_prefixes import (
     BestItems,

@@ -11,7 +11,7 @@ from common.protocol.messages import FilterClause
 from common.query import AnyOf
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.table import SUGGEST_PARAMETERS
-from coordinator.parameters.typed import SearchParameters, SuggestParameters
+from coordinator.parameters.typed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare
 from coordinator.read.suggest.memory import Doubts, SuggestionKey, SuggestionMemory, key_of
 from coordinator.read.suggest.results import Suggestion

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from shard.partition import droppable
-from shard.partition.droppable import count_droppable, droppable_docs
+from shard.partition import droppable_documents
+from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.segment.doc_numbers import build_doc_numbers
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -48,5 +48,5 @@ def test_count_is_exact_without_recent_groups_and_0_with_too_many() -> None:
     view = _view([1, 2, 3])
 
     assert count_droppable(view, []) == 3
-    assert count_droppable(view, [_group([])] * droppable.RECENT_COUNTED_MAX) == 3
-    assert count_droppable(view, [_group([])] * (droppable.RECENT_COUNTED_MAX + 1)) == 0
+    assert count_droppable(view, [_group([])] * droppable_documents.RECENT_COUNTED_MAX) == 3
+    assert count_droppable(view, [_group([])] * (droppable_documents.RECENT_COUNTED_MAX + 1)) == 0

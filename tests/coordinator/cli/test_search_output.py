@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
+from coordinator.cli.search_output import HIGHLIGHT_MARKS, print_answer
 
 
 def answer_of(counts: list[int], **facet: Any) -> dict[str, Any]:

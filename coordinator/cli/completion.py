@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem, FishComplete
 
 from common.errors import CommandError, ServiceError
-from coordinator.cli.service import ServiceOptions
+from coordinator.cli.service_options import ServiceOptions
 
 ANSWER_SECONDS: Final = 1.0
 """A service that takes longer offers nothing."""

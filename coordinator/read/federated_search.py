@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
-from coordinator.parameters.typed import FacetSpec, SearchParameters
+from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket
 from coordinator.read.facets.ranges import finite
 from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from shard.process import loop_share
-from shard.process.loop_share import PERIOD_SECONDS, SHARE_MAX, TIMES_OTHERS, LoopShare
+from shard.process import event_loop_share
+from shard.process.event_loop_share import PERIOD_SECONDS, SHARE_MAX, TIMES_OTHERS, LoopShare
 from shard.process.read_scheduler import ReadScheduler
 
 BUSY, QUIET = 3, 8
@@ -27,7 +27,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(loop_share, "time", types.SimpleNamespace(perf_counter=clock.perf_counter))
+    monkeypatch.setattr(
+        event_loop_share, "time", types.SimpleNamespace(perf_counter=clock.perf_counter)
+    )
     return clock
 
 

@@ -24,7 +24,7 @@ from common.protocol.messages import (
 )
 from common.query import Filter, Same
 from common.rules import Rule
-from coordinator.parameters.raw import RawParameters
+from coordinator.parameters.raw_parameters import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
 """Hits or buckets per page."""

@@ -27,7 +27,7 @@ from coordinator.http.responses import Response, connection_header, internal_err
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from coordinator.http.exchange import Outbox
+    from coordinator.http.reader_messages import Outbox
     from coordinator.http.request import Request
     from coordinator.http.routing import ServedRoute
     from coordinator.http.services import Services

@@ -11,7 +11,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed import SearchParameters
+from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.field_checks import check_exclusions
 from coordinator.read.merge import Hit

@@ -10,7 +10,14 @@ from common.errors import InvalidRequest
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.rules import RULES
-from coordinator.algolia.stored import ObjectKind, copied, matching, read, stored_entry, written
+from coordinator.algolia.stored_rules import (
+    ObjectKind,
+    copied,
+    matching,
+    read,
+    stored_entry,
+    written,
+)
 from coordinator.algolia.synonyms import SYNONYMS
 
 TV: dict[str, Any] = {
