@@ -23,7 +23,7 @@ def codes_in_source() -> set[str]:
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()
             found |= set(CODE.findall(text))
-            if path == ROOT / "common" / "json" / "scan.py":
+            if path == ROOT / "common" / "json" / "item_scanner.py":
                 found |= set(SCANNER_CODE.findall(text))
     return found
 
