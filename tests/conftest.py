@@ -40,6 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run what takes minutes")
 
 
+_LONGEST = ("tests/simulation/",)
+"""A file of these takes minutes, so it begins first."""
 _ALL_HOSTS = ("tests/replication/",)
 """A file of these keeps both cores busy, and some of its tests look at the clock."""
 _LONG = (
@@ -51,7 +53,6 @@ _LONG = (
     "tests/coordinator/process/",
     "tests/faults/",
     "tests/shard/process/",
-    "tests/simulation/",
     "tests/test_",
 )
 """A file of these takes up to a minute: at the end, the other workers would wait for it."""
@@ -60,13 +61,14 @@ _LONG = (
 def long_files_first(files: Iterable[str]) -> list[str]:
     """Order files so that parallel workers end together, and seldom run several hosts at once."""
     files = list(files)
+    longest = [file for file in files if file.startswith(_LONGEST)]
     hosts = [file for file in files if file.startswith(_ALL_HOSTS)]
     first = [file for file in files if file.startswith(_LONG)]
-    last = [file for file in files if file not in {*hosts, *first}]
+    last = [file for file in files if file not in {*longest, *hosts, *first}]
     step = max(1, len(first) // max(1, len(hosts)))
     for number, file in enumerate(hosts):
         first.insert(number * (step + 1), file)
-    return first + last
+    return longest + first + last
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
