@@ -121,8 +121,9 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
     elif route.body.name == "STREAM":
         operation["requestBody"] = {
             "content": {
-                media_type: {"schema": {"type": "string"}, "example": LINES_EXAMPLE}
-                for media_type in ("text/plain", "application/x-ndjson")
+                "text/plain": {"schema": {"type": "string"}, "example": LINES_EXAMPLE},
+                # Without an example: tools that send those know no such type.
+                "application/x-ndjson": {"schema": {"type": "string"}},
             },
             "description": f"Up to {limits.bulk_body_bytes_max} bytes; gzip, deflate and br.",
         }

@@ -62,7 +62,9 @@ def test_every_body_has_an_example_and_every_example_a_body(document: Any) -> No
     }
     assert described.keys() == {*BODY_EXAMPLES, LOAD}
     for route, content in described.items():
-        for body in content.values():
+        for media_type, body in content.items():
+            if media_type == "application/x-ndjson":
+                continue  # the same as text/plain
             assert body["example"] == (LINES_EXAMPLE if route == LOAD else BODY_EXAMPLES[route])
             schema = {**body["schema"], "components": document["components"]}
             assert list(Draft202012Validator(schema).iter_errors(body["example"])) == [], route

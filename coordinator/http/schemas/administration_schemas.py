@@ -38,7 +38,9 @@ ADMINISTRATION_SCHEMAS: Final[dict[str, Any]] = {
     "Renaming": body_schema(
         "to",
         to=described(INDEX_NAME_SCHEMA, "The new name.", "films-2025"),
-        alias=described({"type": "boolean"}, "Whether the former name becomes an alias.", True),
+        alias=described(
+            {"type": "boolean"}, "Whether the former name becomes an alias; not with `replace`."
+        ),
         replace=described(
             {"type": "boolean"}, "Whether an index that has the new name is deleted.", True
         ),

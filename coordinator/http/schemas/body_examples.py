@@ -68,7 +68,7 @@ BODY_EXAMPLES: Final[dict[str, Any]] = {
     "POST /{index}/configuration": _CONFIGURATION,
     "PUT /{index}/configuration": _CONFIGURATION,
     "PATCH /{index}/configuration": {"aggregations": {"country": {"size": 20}}, "boost": None},
-    "POST /{index}/rename": {"to": "films-2025", "alias": True},
+    "POST /{index}/rename": {"to": "films-2025"},
     "POST /{index}/copy": {"to": "films-test"},
     "POST /_aliases": {"aliases": {"movies": "films"}},
     "POST /_snapshots": {"name": "monday"},
