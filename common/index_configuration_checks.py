@@ -101,6 +101,11 @@ class CheckedValues:
             return False
         return True
 
+    def field_names(self, path: str, value: object, limit_name: str) -> list[str]:
+        """Read a list of names or dotted paths of fields."""
+        names = self.texts(path, value, limit_name, "fields")
+        return [one for i, one in enumerate(names) if self.is_field_name(f"{path}[{i}]", one)]
+
     def texts(self, path: str, value: object, limit_name: str, what: str) -> list[str]:
         """Read a list of texts that are not empty."""
         if not isinstance(value, list):

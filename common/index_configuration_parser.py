@@ -140,7 +140,9 @@ def _read_facet(
         is_order_at_fault = " order " in sort or sort.endswith("directions")
         draft.problems.add(f"{path}.{'order' if is_order_at_fault else 'sort'}", sort)
         sort = ()
-    hide_zero = options.get("hide_zero_doc_count", options.get("hide_zero"))
+    hide_zero = options.get("hide_zero_doc_count")
+    if hide_zero is None:
+        hide_zero = options.get("hide_zero")
     size_max = draft.checked.limits.facet_size_max if draft.checked.limits else 0
     draft.problems.warn_of_unknown(options, _FACET_KEYS, path)
     return FacetConfiguration(
@@ -409,8 +411,8 @@ def _read_display(draft: _Draft, value: object) -> None:
         if value.get(key) is not None and draft.checked.is_field_name(f"display.{key}", value[key]):
             display[key] = value[key]
     if value.get("fields") is not None:
-        fields = draft.checked.texts(
-            "display.fields", value["fields"], "searchable_fields_max", "fields"
+        fields = draft.checked.field_names(
+            "display.fields", value["fields"], "searchable_fields_max"
         )
         display["fields"] = tuple(fields)
     draft.problems.warn_of_unknown(value, ("title", "image", "fields"), "display")
@@ -425,9 +427,7 @@ def _read_suggestions(draft: _Draft, value: object) -> None:
     found: dict[str, Any] = {}
     for key in ("fields", "facets"):
         if value.get(key) is not None:
-            names = draft.checked.texts(
-                f"{path}.{key}", value[key], "suggestion_sources_max", "fields"
-            )
+            names = draft.checked.field_names(f"{path}.{key}", value[key], "suggestion_sources_max")
             found[key] = tuple(dict.fromkeys(names))
     known = draft.values.get("facets", {})
     for i, name in enumerate(found.get("facets", ())):

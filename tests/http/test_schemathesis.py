@@ -39,24 +39,32 @@ CHECKS = (
     "ignored_auth",
 )
 SETTINGS = """
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", 504]
+
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 415, 429]
 
 [checks.positive_data_acceptance]
-expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 413, 414, 429]
+expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 413, 414, 429, 504]
 """
+"""504: a request may ask for an answer within a millisecond."""
 WITH_MEANING = (
     "/_cluster/shards",
     "/_analytics/clicks",
     "/_search",
     "/_keys",
     "/_snapshots",
+    "/_snapshots/{name}/restore",
     "/_aliases",
     "/{index}/search",
     "/{index}/facet",
     "/{index}/suggest",
     "/{index}/explain",
     "/{index}/configuration",
+    "/{index}",
+    "/{index}/rename",
+    "/{index}/reset",
     "/{index}/index",
     "/{index}/items",
     "/{index}/items/changes",
@@ -66,15 +74,18 @@ WITH_MEANING = (
     "/{index}/items/{id}/partial",
     "/{index}/items/{id}/update",
 )
-"""Pages that may refuse what has the right form, beside those of Algolia's protocol."""
+"""Pages that may refuse what has the right form, beside those of Algolia's protocol.
+
+What renames or removes an index refuses an alias, which an example of another page may have made.
+"""
 MEANING_RULE = f"""
 [[operations]]
 include-path = {json.dumps([*WITH_MEANING, *(p.replace("{index}", "films") for p in WITH_MEANING)])}
-checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx", 504]
 
 [[operations]]
 include-path-regex = "^/1/"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx", 504]
 """
 
 REMOVING = ("/{index}", "/{index}/reset", "/1/indexes/{indexName}/operation")
@@ -85,6 +96,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def writable(document: Any) -> Any:
+    """Return the document without NDJSON, which it cannot write: it is sent as text/plain too."""
+    if isinstance(document, list):
+        return [writable(one) for one in document]
+    if isinstance(document, dict):
+        return {k: writable(v) for k, v in document.items() if k != "application/x-ndjson"}
+    return document
+
+
 def schemathesis(
     tmp_path: Path,
     service: Service,
@@ -93,7 +113,7 @@ def schemathesis(
     *options: str,
 ) -> None:
     """Run it on a document; fail with what it says."""
-    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    (tmp_path / "openapi.json").write_text(json.dumps(writable(document)))
     (tmp_path / "schemathesis.toml").write_text(SETTINGS + MEANING_RULE)
     run = subprocess.run(
         [

@@ -28,7 +28,11 @@ def _deletion() -> dict[str, Any]:
     names = ("filters", "facetFilters", "numericFilters", "tagFilters")
     known = {name: BY_NAME[name].schema for name in names if name in BY_NAME}
     properties = {
-        name: or_null(schema) for name, schema in {**known, "params": TEXT_SCHEMA}.items()
+        name: or_null(schema)
+        for name, schema in {
+            **known,
+            "params": {"anyOf": [TEXT_SCHEMA, {"type": "object"}]},
+        }.items()
     }
     return {
         "type": "object",
