@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import ClassVar, Final
 
 from common import data_directory
-from common.errors import NotFound
 from common.process.threads import ThreadPool
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
-from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile, read_state
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
@@ -34,6 +33,15 @@ POLL_SECONDS: Final = 0.005
 
 class OwnerOnly(Exception):
     """Only the owner can answer this request; nothing was done yet."""
+
+
+def _leave_to_owner() -> None:
+    """Leave a name or key that is not known to the owner, who knows whether this host lags.
+
+    Raises:
+        OwnerOnly: always.
+    """
+    raise OwnerOnly
 
 
 class SharedReading(Reading):
@@ -135,7 +143,8 @@ class ReaderCatalog(Catalog):
         self._file = data_directory.catalog_path(settings.data_dir)
         super().__init__(CatalogFile(self._file), num_shards, CatalogState())
         self._shared = shared
-        self._has_log = bool(settings.log_url)
+        if settings.log_url:
+            self.check_complete = _leave_to_owner
         self._seen = 0
         self._is_whole = False
         self._reading = asyncio.Lock()
@@ -146,20 +155,6 @@ class ReaderCatalog(Catalog):
     ) -> CatalogState:
         """Leave it to the owner, who alone knows what the file has."""
         raise OwnerOnly
-
-    def index(self, name: str) -> Index:
-        """Return the index with a name or alias.
-
-        Raises:
-            NotFound: `index_not_found`.
-            OwnerOnly: it is not here, and only the owner knows whether this host lags.
-        """
-        try:
-            return super().index(name)
-        except NotFound:
-            if self._has_log:
-                raise OwnerOnly from None
-            raise
 
     @property
     def is_current(self) -> bool:

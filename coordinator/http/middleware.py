@@ -33,6 +33,7 @@ from common.errors import (
 from common.process.logs import Log
 from coordinator.algolia.absent_pages import reason_for
 from coordinator.cluster.index_names import check_index_name
+from coordinator.cluster.reader_cluster import OwnerOnly
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.cors import PREFLIGHT
 from coordinator.http.metrics import UNROUTED
@@ -124,7 +125,7 @@ class Middleware:
         """Do nothing: there is no work outside of requests."""
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request; raises nothing but cancellation."""
+        """Answer one request; raises nothing but cancellation, and in a reader `OwnerOnly`."""
         route: ServedRoute | None = None
         try:
             segments, request.query_string = request.split_target()
@@ -157,6 +158,8 @@ class Middleware:
         except ConnectionError:
             # The client is gone; writing this response will find that out.
             answer = self._refusal(internal_error(), request)
+        except OwnerOnly:
+            raise
         except Exception as error:
             _log.error(
                 "request failed",

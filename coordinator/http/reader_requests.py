@@ -80,19 +80,19 @@ class ReaderMiddleware(Middleware):
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""
-        if not self._copy.is_current or self._is_withheld:
+        try:
             try:
-                try:
+                if not self._copy.is_current:
                     await self._copy.catch_up()
-                except OwnerOnly:
-                    return await pass_on(self._outbox, request)
-                if self._is_withheld:
-                    return await pass_on(self._outbox, request)
-            except ServiceError as error:
-                return self._finished(self._refusal(error, request), request, UNROUTED)
-            except ConnectionError:
-                return self._finished(self._refusal(internal_error(), request), request, UNROUTED)
-        return await super().__call__(request)
+                if not self._is_withheld:
+                    return await super().__call__(request)
+            except OwnerOnly:  # its data is not here, or its key may be on another host
+                pass
+            return await pass_on(self._outbox, request)
+        except ServiceError as error:
+            return self._finished(self._refusal(error, request), request, UNROUTED)
+        except ConnectionError:
+            return self._finished(self._refusal(internal_error(), request), request, UNROUTED)
 
     async def _answer(self, route: ServedRoute, request: Request) -> Response:
         """Answer a request of a shared route; pass any other on."""

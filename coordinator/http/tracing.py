@@ -80,6 +80,9 @@ class TracedMiddleware(Middleware):
                 "http.request.method": request.method,
                 "facetd.request_id": request.request_id,
             },
+            # A reader leaves a request to the owner by an exception: that is no error.
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             answer = await super().__call__(request)
             span.set_attribute("http.response.status_code", answer.status)
