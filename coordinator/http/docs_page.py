@@ -11,14 +11,7 @@ from common.limits import Limits
 from coordinator.cluster.catalog import program_version
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
-from coordinator.http.route_description import (
-    DescribedInput,
-    body_example,
-    body_members,
-    own_parameters,
-    shared_parameters,
-    whole_body,
-)
+from coordinator.http.route_description import DescribedInput, RouteDescription, describe
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
@@ -50,7 +43,7 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
     ]
     for tag, text in TAGS.items():
         parts.append(f'<h2 id="{tag}">{escape(text)}</h2>')
-        parts += [_section(route) for route in routes if route.tag == tag]
+        parts += map(_section, describe(route for route in routes if route.tag == tag))
     parts.append('<h2 id="errors">Errors: codes are stable, messages are for people.</h2>')
     parts.append(
         _table(
@@ -99,8 +92,9 @@ def _method(route: Route) -> str:
     return f"<b class={route.method.lower()}>{route.method}</b> "
 
 
-def _section(route: Route) -> str:
+def _section(described: RouteDescription) -> str:
     """Return the HTML of one route."""
+    route = described.route
     need = (
         f"Needs a key with <code>{route.action.value}</code>, if there are keys."
         if route.action
@@ -111,16 +105,16 @@ def _section(route: Route) -> str:
         f'<a href="#{_anchor(route)}">{escape(route.path)}</a></h3>'
         f"<p>{_text(route.summary)} <span class=muted>{need}</span></p>"
     )
-    # GET and POST of one page share their parameters: list them once.
-    if route.method == "GET" or not route.parameters:
-        html += _members("Parameter", own_parameters(route))
-        shared = ", ".join(f"<code>{name}</code>" for name in shared_parameters(route))
-        if shared:
-            html += f'<p>As in <a href="#get-index-search">search</a>: {shared}.</p>'
-    if whole := whole_body(route):
-        html += f"<p>Body: {_text(whole)}</p>"
-    html += _members("Member of the body", body_members(route))
-    if example := body_example(route):
+    html += _members("Parameter", described.parameters)
+    if described.shared_parameters:
+        shared = ", ".join(f"<code>{name}</code>" for name in described.shared_parameters)
+        html += f'<p>As in <a href="#get-index-search">search</a>: {shared}.</p>'
+    if described.body_of:
+        html += f"<p>The body is that of <code>{described.body_of}</code>.</p>"
+    if described.body:
+        html += f"<p>Body: {_text(described.body)}</p>"
+    html += _members("Member of the body", described.body_members)
+    if example := described.body_example:
         html += f"<p>An example of the body:</p><pre tabindex=0>{escape(example)}</pre>"
     return html + "</section>"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
@@ -32,7 +32,48 @@ class DescribedInput(NamedTuple):
     """A value as JSON, or nothing."""
 
 
-def own_parameters(route: Route) -> Iterator[DescribedInput]:
+class RouteDescription(NamedTuple):
+    """What a client can send to a route."""
+
+    route: Route
+    parameters: tuple[DescribedInput, ...]
+    """Parameters that a search lacks, or means otherwise; for a search, all. Empty if an earlier
+    route of this path has them."""
+    shared_parameters: tuple[str, ...]
+    """Names of the parameters that mean the same as in a search."""
+    body_of: str
+    """Name of the earlier route that has the same body; or nothing."""
+    body: str
+    """What is said of the body as a whole; nothing if its members are described."""
+    body_members: tuple[DescribedInput, ...]
+    body_example: str
+    """A body as JSON, or as lines of JSON; or nothing."""
+
+
+def describe(routes: Iterable[Route]) -> Iterator[RouteDescription]:
+    """Yield the description of each route; what routes have in common stands with the first."""
+    paths: set[str] = set()
+    bodies: dict[str, str] = {}
+    for route in routes:
+        is_listed = route.path in paths and bool(route.parameters)
+        if route.parameters:
+            paths.add(route.path)
+        schema = route.document.get("body", "")
+        body_of = bodies.get(schema, "")
+        if schema:
+            bodies.setdefault(schema, route.name)
+        yield RouteDescription(
+            route,
+            () if is_listed else tuple(_own_parameters(route)),
+            () if is_listed else _shared_parameters(route),
+            body_of,
+            "" if body_of else _whole_body(route),
+            () if body_of else tuple(_body_members(route)),
+            _body_example(route),
+        )
+
+
+def _own_parameters(route: Route) -> Iterator[DescribedInput]:
     """Yield the parameters that a search lacks, or means otherwise; for a search, all."""
     for parameter in route.parameters:
         if route.path == SEARCH_PATH or parameter not in SEARCH_PARAMETERS:
@@ -41,14 +82,14 @@ def own_parameters(route: Route) -> Iterator[DescribedInput]:
         yield _member(name, schema)
 
 
-def shared_parameters(route: Route) -> tuple[str, ...]:
+def _shared_parameters(route: Route) -> tuple[str, ...]:
     """Return the names of the parameters that mean the same as in a search."""
     if route.path == SEARCH_PATH:
         return ()
     return tuple(one.name for one in route.parameters if one in SEARCH_PARAMETERS)
 
 
-def body_members(route: Route) -> Iterator[DescribedInput]:
+def _body_members(route: Route) -> Iterator[DescribedInput]:
     """Yield the members of the body, if it is one object whose members are known."""
     schema = _body(route)
     if "description" in schema:
@@ -59,12 +100,12 @@ def body_members(route: Route) -> Iterator[DescribedInput]:
         yield member._replace(value=f"{member.value}, required") if name in required else member
 
 
-def whole_body(route: Route) -> str:
+def _whole_body(route: Route) -> str:
     """Return what is said of the body as a whole; nothing if its members are described."""
     return str(_body(route).get("description", ""))
 
 
-def body_example(route: Route) -> str:
+def _body_example(route: Route) -> str:
     """Return a body as JSON, or as lines of JSON; nothing for a route without one."""
     if route.name == LOAD:
         return LINES_EXAMPLE.rstrip()

@@ -12,15 +12,8 @@ from typing import Any
 
 from common.limits import DEFAULT_LIMITS, Limits
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.route import TAGS, Route
-from coordinator.http.route_description import (
-    DescribedInput,
-    body_example,
-    body_members,
-    own_parameters,
-    shared_parameters,
-    whole_body,
-)
+from coordinator.http.route import TAGS
+from coordinator.http.route_description import DescribedInput, RouteDescription, describe
 from coordinator.routes import ROUTES
 
 
@@ -37,7 +30,9 @@ def reference() -> str:
     for tag, title in TAGS.items():
         routes = [route for route in ROUTES if route.tag == tag]
         if routes:
-            parts += [f"## {title.rstrip('.')}", *_routes(routes)]
+            parts.append(f"## {title.rstrip('.')}")
+            for described in describe(routes):
+                parts += _route(described)
     codes = ((one.code, one.status, one.meaning) for one in ERROR_CODES.values())
     parts += [
         "## Errors",
@@ -61,31 +56,23 @@ def reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _routes(routes: Iterable[Route]) -> Iterator[str]:
-    """Yield the Markdown of each route of a section."""
-    described: dict[str, Route] = {}
-    for route in routes:
-        need = (
-            f" Needs a key with `{route.action.value}`, if there are keys." if route.action else ""
-        )
-        yield f"### `{route.method} {route.path}`\n\n{route.summary}{need}"
-        if not route.parameters or route.path not in described:
-            described[route.path] = route
-            yield from _members("parameter", own_parameters(route))
-            shared = ", ".join(f"`{name}`" for name in shared_parameters(route))
-            if shared:
-                yield f"As in [search](#get-indexsearch): {shared}."
-        if name := route.document.get("body"):
-            first = described.setdefault(name, route)
-            if first is not route:
-                yield f"The body is that of `{first.name}`."
-            elif whole := whole_body(route):
-                yield f"Body: {whole}"
-            else:
-                yield from _members("member of the body", body_members(route))
-        if example := body_example(route):
-            lines = "\n".join(f"    {line}" for line in example.splitlines())
-            yield f"An example of the body:\n\n{lines}"
+def _route(described: RouteDescription) -> Iterator[str]:
+    """Yield the Markdown of a route."""
+    route = described.route
+    need = f" Needs a key with `{route.action.value}`, if there are keys." if route.action else ""
+    yield f"### `{route.method} {route.path}`\n\n{route.summary}{need}"
+    yield from _members("parameter", described.parameters)
+    if described.shared_parameters:
+        shared = ", ".join(f"`{name}`" for name in described.shared_parameters)
+        yield f"As in [search](#get-indexsearch): {shared}."
+    if described.body_of:
+        yield f"The body is that of `{described.body_of}`."
+    if described.body:
+        yield f"Body: {described.body}"
+    yield from _members("member of the body", described.body_members)
+    if described.body_example:
+        lines = "\n".join(f"    {line}" for line in described.body_example.splitlines())
+        yield f"An example of the body:\n\n{lines}"
 
 
 def _members(head: str, members: Iterable[DescribedInput]) -> Iterator[str]:
