@@ -209,10 +209,14 @@ class TestOwnership:
         assert made.returncode == 0, made.stderr
 
 
+NOTHING_IGNORED = ("env", "--default-signal")
+"""Runs a command that stops at signals, even if these tests were started with `nohup`."""
+
+
 class TestStopping:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_stops_all_in_order(self, tmp_path: Path, number: signal.Signals) -> None:
-        with Service(tmp_path / "data", 2) as service:
+        with Service(tmp_path / "data", 2, wrapper=NOTHING_IGNORED) as service:
             assert service.process is not None
             pids = process_tree(service.process.pid)
             assert len(pids) == 5  # supervisor, coordinator, fork server, two shards
