@@ -177,7 +177,7 @@ class TestConditions:
         ("simulation", "seeds"),
         [
             (simulate, range(46, 60)),
-            (simulate_hosts, (33, 62, *range(1, 20))),
+            (simulate_hosts, (3, 33, 62, *range(1, 20))),
             (simulate_moves, range(2, 9)),
         ],
     )
@@ -262,7 +262,7 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (1, *range(3, 30))
+BUSY_SEEDS = (7, 1, *range(3, 30))
 BUSY_SEEDS_LONG = range(100, 300)
 
 
@@ -414,7 +414,7 @@ class TestMistakesOfSeveralHostsAreFound:
 
         monkeypatch.setattr(Writer, "apply", apply)
 
-        assert self._is_found(first=(3,), is_busy=True)
+        assert self._is_found(first=(15, 3), is_busy=True)
 
     def test_a_log_that_does_not_know_what_is_published_again(self) -> None:
         assert self._is_found(ignores_ids=True)
@@ -473,7 +473,7 @@ class TestMistakesOfSeveralHostsAreFound:
 
         monkeypatch.setattr(Applier, "_apply_part", apply_part)
 
-        assert self._is_found(first=(3,))
+        assert self._is_found(first=(12, 3))
 
 
 @pytest.mark.timeout(600)  # another schedule may be needed where the first seeds do not find it
@@ -481,9 +481,9 @@ class TestMistakesOfSeveralHostsAreFound:
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = (2, 11, 28, 3, 38, 15, *range(1, 60))
+    SEEDS = (28, 10, 2, 11, 3, 38, 15, *range(1, 60))
     MOVES_SEEDS = range(1, 16)
-    POWER_SEEDS = (37, 51, 118, 25, 7, *range(1, 200))  # one in 25 finds the rarest mistake
+    POWER_SEEDS = (6, 8, 37, 51, 118, 25, 7, *range(1, 200))  # one in 25 finds the rarest mistake
 
     def _is_found(
         self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
