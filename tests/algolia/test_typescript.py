@@ -135,6 +135,50 @@ def test_what_was_not_begun_is_sent_again_whatever_it_is(built: Path) -> None:
     assert len(server.asked) == 2
 
 
+STARTING = (503, {"error": {"code": "starting", "message": "no", "status": 503}})
+
+
+@pytest.mark.parametrize(
+    ("options", "num_sent"), [("", 9), ("triesWhileStarting: 6", 6), ("tries: 1", 1)]
+)
+def test_a_service_that_starts_is_waited_for(built: Path, options: str, num_sent: int) -> None:
+    with serving(*[STARTING] * 8, (200, WRITTEN)) as server:
+        program = f"""
+            const waiting = new Client({{ url: client.url, firstWait: 1, {options} }});
+            const added = waiting.add("a", [{{ name: "without id" }}]);
+            answer = await added.then(() => true, (error) => error.code);
+        """
+        assert run(built, server.url, program) == (True if num_sent == 9 else "starting")
+    assert len(server.asked) == num_sent
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_answered"),
+    [
+        (["starting", "starting", "lost", "starting", "overloaded", "ok"], True),
+        (["starting", "late", "late", "ok"], False),
+        (["lost", "lost", "ok"], False),
+    ],
+)
+def test_a_start_is_waited_for_while_the_port_changes_hands(
+    built: Path, steps: list[str], is_answered: bool
+) -> None:
+    """The lost connection is a part of the start, and neither counts as a failed try."""
+    program = f"""
+        const steps = {json.dumps(steps)};
+        const fetch = async () => {{
+            const step = steps.shift();
+            if (step === "ok") return new Response("{{}}");
+            if (step === "lost") throw new TypeError("fetch failed");
+            if (step === "late") throw new DOMException("late", "TimeoutError");
+            return Response.json({{ error: {{ code: step }} }}, {{ status: 503 }});
+        }};
+        const waiting = new Client({{ firstWait: 1, tries: 2, fetch }});
+        answer = await waiting.search("a").then(() => true, () => false);
+    """
+    assert run(built, "http://127.0.0.1", program) is is_answered
+
+
 def test_a_stream_is_sent_once(built: Path) -> None:
     busy = (503, {"error": {"code": "overloaded", "message": "no", "status": 503}})
     with serving(busy) as server:

@@ -36,6 +36,8 @@ export interface ClientOptions {
   key?: string;
   /** Tries of a call altogether; 1 never repeats. */
   tries?: number;
+  /** The same while the service is starting, which are no `tries`; 60, or 1 if `tries` is 1. */
+  triesWhileStarting?: number;
   /** Milliseconds before the second try; doubled for each further one. */
   firstWait?: number;
   /** Milliseconds without receiving a byte after which a try fails; `Infinity` for none. */
@@ -79,9 +81,16 @@ interface Call {
   isRepeatable: boolean;
 }
 
+/** The tries of a call that have failed. */
+interface Failed {
+  tries: number;
+  triesWhileStarting: number;
+}
+
 /** The service did nothing with what it answers so. */
 const NOTHING_DONE = new Set(["overloaded", "starting", "switched", "too_many_requests"]);
 const LONGEST_WAIT = 10_000;
+const LONGEST_WAIT_WHILE_STARTING = 1_000;
 /** Milliseconds; platforms take longer ones for none at all, and end at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** The content of an answer, as it arrives. */
@@ -91,6 +100,7 @@ export class Client {
   readonly url: string;
   readonly #headers: Record<string, string>;
   readonly #tries: number;
+  readonly #triesWhileStarting: number;
   readonly #firstWait: number;
   readonly #timeout: number;
   readonly #fetch: typeof fetch;
@@ -100,6 +110,7 @@ export class Client {
     this.#headers = { accept: "application/json" };
     if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
     this.#tries = options.tries ?? 4;
+    this.#triesWhileStarting = options.triesWhileStarting ?? (this.#tries > 1 ? 60 : 1);
     this.#firstWait = options.firstWait ?? 100;
     this.#timeout = options.timeout ?? 60_000;
     this.#fetch = options.fetch ?? ((...request) => fetch(...request));
@@ -307,28 +318,44 @@ export class Client {
     read: (pieces: Pieces) => R | Promise<R>,
   ): Promise<R> {
     if (!(timeout > 0)) throw new TypeError(`timeout must be above 0 milliseconds, not ${timeout}`);
-    for (let tried = 1; ; tried += 1) {
+    const failed: Failed = { tries: 0, triesWhileStarting: 0 };
+    for (;;) {
       const guard = new Guard(timeout, signal);
       try {
         return await this.#once(call, guard, read);
       } catch (error) {
         guard.release();
-        const wait = error instanceof FacetdError ? this.#waitAfter(error, call, tried) : null;
+        const wait = error instanceof FacetdError ? this.#waitAfter(error, call, failed) : null;
         if (wait === null) throw error;
         await sleep(wait, signal);
       }
     }
   }
 
-  /** Return milliseconds to wait before a call is sent again, or null. */
-  #waitAfter(error: FacetdError, call: Call, tried: number): number | null {
-    const isTransient = [0, 503, 504].includes(error.status);
+  /** Count a failed try; return milliseconds to wait before the next one, or null. */
+  #waitAfter(error: FacetdError, call: Call, failed: Failed): number | null {
     const isStream = call.body instanceof ReadableStream; // which can be read only once
-    const isSafe = NOTHING_DONE.has(error.code) || (isTransient && call.isRepeatable);
     const asked = (error.retryAfter ?? 0) * 1000;
-    if (tried >= this.#tries || !isSafe || isStream || asked > LONGEST_WAIT) return null;
-    const wait = Math.min(LONGEST_WAIT, this.#firstWait * 2 ** (tried - 1));
-    return Math.max(asked, wait * (0.5 + Math.random() / 2));
+    if (isStream || asked > LONGEST_WAIT) return null;
+    const wait = isOfStart(error, call, failed)
+      ? this.#waitForStart(failed)
+      : this.#waitAfterFailure(error, call, failed);
+    return wait === null ? null : Math.max(asked, wait * (0.5 + Math.random() / 2));
+  }
+
+  #waitForStart(failed: Failed): number | null {
+    failed.triesWhileStarting += 1;
+    if (failed.triesWhileStarting >= this.#triesWhileStarting) return null;
+    const wait = this.#firstWait * 2 ** (failed.triesWhileStarting - 1);
+    return Math.min(LONGEST_WAIT_WHILE_STARTING, wait);
+  }
+
+  #waitAfterFailure(error: FacetdError, call: Call, failed: Failed): number | null {
+    failed.tries += 1;
+    const isTransient = [0, 503, 504].includes(error.status);
+    const isSafe = NOTHING_DONE.has(error.code) || (isTransient && call.isRepeatable);
+    if (failed.tries >= this.#tries || !isSafe) return null;
+    return Math.min(LONGEST_WAIT, this.#firstWait * 2 ** (failed.tries - 1));
   }
 
   async #once<R>(
@@ -428,6 +455,15 @@ class Guard {
   release(): void {
     this.caller?.removeEventListener("abort", this.#callOff);
   }
+}
+
+/** Return whether a try failed because the service is starting. */
+function isOfStart(error: FacetdError, call: Call, failed: Failed): boolean {
+  if (error.code === "starting") return true;
+  // The port is closed for a moment when the coordinator takes it over. `fetch` does not tell
+  // whether it has sent the call before.
+  const isLost = error.status === 0 && (error.cause as Error | undefined)?.name !== "TimeoutError";
+  return failed.triesWhileStarting > 0 && isLost && call.isRepeatable;
 }
 
 async function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
