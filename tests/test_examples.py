@@ -20,6 +20,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from tests.facetd.scripted import serving
 from tests.npm.install import packages
 from tests.service import ROOT, Service, free_port
 from tests.waiting import wait_until
@@ -129,6 +130,23 @@ def test_the_page_in_react(service: Service, tmp_path: Path) -> None:
     _check_shop(found)
     assert "The search failed: " in failed
     assert "No results" not in failed
+
+
+@pytest.mark.parametrize("status", [200, 502])
+def test_the_client_of_the_page_in_react_names_another_server(tmp_path: Path, status: int) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node: apt-get install nodejs")
+    shutil.copy(EXAMPLES / "react" / "src" / "client.js", tmp_path / "client.mjs")
+    (tmp_path / "page.mjs").write_text(
+        'import { createSearchClient } from "./client.mjs";\n'
+        "const client = createSearchClient(process.argv[2]);\n"
+        "console.log(await client.search([]).then(JSON.stringify, (error) => error.message));\n"
+    )
+    with serving((status, b"<html>")) as server:
+        command = [node, str(tmp_path / "page.mjs"), server.url]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == f"no answer of facetd ({status})\n"
 
 
 def _previewed(vite: str, source: Path, facetd: int) -> str:

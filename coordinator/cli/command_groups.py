@@ -185,8 +185,16 @@ class CommandGroup(click.Group):
                 raise
             echo(f"facetd: {error}", err=True)
             ctx.exit(1)
-        except UnicodeEncodeError as error:  # an argument that was to be sent
-            echo(f"facetd: {error.object[:100]!r} is not UTF-8", err=True)
+        except UnicodeEncodeError as error:
+            char = error.object[error.start]
+            if "\ud800" <= char <= "\udfff":  # of an argument that was to be sent
+                echo(f"facetd: {error.object[:100]!r} is not UTF-8", err=True)
+            else:
+                echo(
+                    f"facetd: the output is {error.encoding}, which has no {char!r}; "
+                    "PYTHONIOENCODING=utf-8 makes it UTF-8",
+                    err=True,
+                )
             ctx.exit(1)
 
     def resolve_command(

@@ -54,7 +54,7 @@ class _Load(NamedTuple):
             document: configures the index first; None: the proposed configuration may.
 
         Raises:
-            ClientError: nothing was stored.
+            ClientError: nothing was stored, or what it says.
         """
         try:
             source = formats.read(file, self.reading)

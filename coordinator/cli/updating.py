@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from coordinator.cli.sources.formats import parsed_items
 from coordinator.cli.sources.json_lines import encoded
-from coordinator.cli.sources.source import Source
+from coordinator.cli.sources.source import Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 BATCH_ITEMS: Final = 1_000
@@ -26,19 +26,24 @@ def update_items(client: Client, index: str, source: Source) -> dict[str, Any]:
 
     Raises:
         ClientError: a request was refused; it says how many items had been updated before.
+        SourceError: the source cannot be read on; it says the same.
     """
     total: dict[str, Any] = {"created": 0, "updated": 0, "rejected": 0, "errors": []}
-    for body in _batches(source):
-        try:
+    try:
+        for body in _batches(source):
             result = client.request("PATCH", f"{index_path(index)}/items", body)
-        except ClientError as error:
-            before = f"; {total['updated']:,} items before were updated" if total["updated"] else ""
-            raise ClientError(
-                f"{error}{before}", status=error.status, code=error.code, details=error.details
-            ) from error
-        total["updated"] += result["updated"]
-        total["rejected"] += result["rejected"]
-        total["errors"] = [*total["errors"], *result["errors"]][:ERRORS_KEPT]
+            total["updated"] += result["updated"]
+            total["rejected"] += result["rejected"]
+            total["errors"] = [*total["errors"], *result["errors"]][:ERRORS_KEPT]
+    except (ClientError, SourceError) as error:
+        if not total["updated"]:
+            raise
+        message = f"{error}; {counted(total['updated'], 'item')} before were updated"
+        if isinstance(error, SourceError):
+            raise SourceError(message) from error
+        raise ClientError(
+            message, status=error.status, code=error.code, details=error.details
+        ) from error
     return total
 
 

@@ -31,9 +31,10 @@ export function createSearchClient(options = {}) {
   async function post(requests) {
     const body = JSON.stringify({ requests });
     const reply = await send(`${url}/1/indexes/*/queries`, { method: "POST", headers, body });
-    const answer = await reply.json();
-    if (!reply.ok) {
-      const error = new Error(answer.error?.message ?? `the service answered ${reply.status}`);
+    const answer = parsed(await reply.text());
+    if (!reply.ok || !answer.results) {
+      const what = reply.ok ? `what answers at ${url} is not facetd` : `the service answered ${reply.status}`;
+      const error = new Error(answer.error?.message ?? what);
       throw Object.assign(error, { name: "SearchError", status: reply.status, ...answer.error });
     }
     return answer.results;
@@ -68,4 +69,13 @@ export function createSearchClient(options = {}) {
       throw new Error("facetd has no recommendations");
     },
   };
+}
+
+/** Return the JSON of an answer; nothing of what another server answers, such as a proxy. */
+function parsed(text) {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
 }

@@ -214,6 +214,21 @@ def test_a_mistake_is_shown_in_its_part_of_the_form(page: Any, expect: Any) -> N
     expect(dialog.locator(".at-field")).to_be_visible()
 
 
+def test_a_rule_keeps_its_query_given_as_a_text(page: Any, service: Service, expect: Any) -> None:
+    """Without it, the rule would hold for every query."""
+    rules = [{"when": {"query": "lamp"}, "pin": [7]}]
+    service.call("POST", "/lamps/configuration", CONFIGURATION | {"rules": rules})
+    dialog = open_part(page, "Rules")
+    rule = dialog.get_by_role("group", name="rule", exact=True)
+    expect(rule.get_by_role("textbox", name="Query", exact=True)).to_have_value("lamp")
+    rule.get_by_label("Pin").fill("6")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+
+    saved = service.call("GET", "/lamps/configuration")
+    assert saved["rules"] == [{"when": {"query": {"is": "lamp"}}, "pin": [6]}]
+
+
 def test_ids_of_many_digits_survive_the_form(page: Any, service: Service, expect: Any) -> None:
     pinned = 2**62 + 1
     service.call("POST", "/lamps/configuration", CONFIGURATION | {"rules": [{"pin": [pinned]}]})

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator.clients import INSTANTSEARCH
+from tests.facetd.scripted import serving
 from tests.http.conftest import Web
 from tests.http.raw_requests import request
 from tests.service import Service
@@ -273,6 +274,22 @@ def test_mistake_is_an_error_with_its_code(page: Page) -> None:
 
     assert (answer["status"], answer["code"]) == (400, "invalid_per_page")
     assert "per_page" in answer["error"]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("status", "message"), [(502, "the service answered 502"), (200, "is not facetd")]
+)
+def test_another_server_is_an_error_with_its_status(
+    tmp_path: Path, status: int, message: str
+) -> None:
+    (tmp_path / "page.mjs").write_text(PROGRAM)
+    (tmp_path / "instantsearch.mjs").write_bytes(INSTANTSEARCH)
+    with serving((status, b"<html>")) as server:
+        answer, _ = Page(tmp_path, int(server.url.rpartition(":")[2])).ask("search", query())
+
+    assert answer["status"] == status
+    assert message in answer["error"]
 
 
 @needs_node

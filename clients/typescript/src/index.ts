@@ -36,7 +36,7 @@ export interface ClientOptions {
   key?: string;
   /** Tries of a call altogether; 1 never repeats. */
   tries?: number;
-  /** The same while the service is starting, which are no `tries`; 60, or 1 if `tries` is 1. */
+  /** Tries while the service is starting, which do not count as `tries`; 60, or 1 if `tries` is 1. */
   triesWhileStarting?: number;
   /** Milliseconds before the second try; doubled for each further one. */
   firstWait?: number;

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-import orjson
-
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
 from coordinator.cli.sources.fetching import open_url
-from coordinator.cli.sources.json_lines import pieces_of
+from coordinator.cli.sources.json_lines import decoded, pieces_of
 from coordinator.cli.sources.opening import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError, counted
 
@@ -250,8 +248,8 @@ def _decode(content: bytes, problem: str) -> Any:
         SourceError: it is none; the message is the problem and where it is.
     """
     try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
+        return decoded(content)
+    except ValueError as error:
         raise SourceError(f"{problem}: {error}") from error
 
 
@@ -271,11 +269,7 @@ def fetch_object(
     url: str, headers: Mapping[str, str], body: Any = None, method: str | None = None
 ) -> dict[str, Any]:
     """Send a request to another engine and decode its response."""
-    content = b"".join(fetch(url, headers, body, method))
-    try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise SourceError(f"{url} answers no JSON: {error}") from error
+    document = _decode(b"".join(fetch(url, headers, body, method)), f"{url} answers no JSON")
     return document if isinstance(document, dict) else {"results": document}
 
 

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import orjson
 
+from coordinator.cli.sources.json_lines import decoded
 from coordinator.cli.sources.lists import ListSeparator
 from coordinator.cli.sources.prices import amount_of
 
@@ -343,7 +344,7 @@ _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "integer": lambda cell: int(cell.strip()),
     "number": _of_number,
     "boolean": _boolean,
-    "json": orjson.loads,
+    "json": lambda cell: decoded(cell.encode()),
     **{order: _to_date(order) for order in DATE_ORDERS},
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -38,13 +38,19 @@ _MYSQL_JSON: Final = 245
 _TABLES: Final = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
     "AND name NOT LIKE 'sqlite_%' ORDER BY name",
-    "postgres": "SELECT table_name FROM information_schema.tables "
-    "WHERE table_schema = ANY (current_schemas(false)) ORDER BY table_name",
-    "mysql": "SELECT table_name FROM information_schema.tables "
-    "WHERE table_schema = DATABASE() ORDER BY table_name",
+    "postgres": "SELECT CASE WHEN is_near THEN '' ELSE table_schema || '.' END || table_name "
+    "FROM (SELECT *, table_schema = ANY (current_schemas(false)) AS is_near "
+    "FROM information_schema.tables) AS found "
+    "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') "
+    "ORDER BY is_near DESC, table_schema, table_name",
+    "mysql": "SELECT CONCAT(IF(DATABASE() IS NULL, CONCAT(table_schema, '.'), ''), table_name) "
+    "FROM information_schema.tables WHERE table_schema = DATABASE() OR DATABASE() IS NULL AND "
+    "table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') "
+    "ORDER BY table_schema, table_name",
 }
-"""By kind of database: a query for its tables."""
+"""By kind of database: a query for its tables, as `--table` names them."""
 _TABLES_SHOWN: Final = 20
+_MYSQL_NO_TABLE: Final = 1146
 SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
 
 
@@ -60,6 +66,10 @@ class ResultRow(NamedTuple):
     names: list[str]
     values: list[Any]
     declared: Mapping[str, str] = NO_KINDS
+
+
+class _UnknownTable(SourceError):
+    """The database has no such table."""
 
 
 class Rows(Protocol):
@@ -85,14 +95,15 @@ def read(name: str, options: ReadOptions) -> Source:
     scheme = scheme.lower()
     if scheme == "sqlite":
         return read_sqlite(unquote(rest), options)
-    is_postgres = scheme.startswith("postgres")
-    fetch = _postgres(name) if is_postgres else _mysql(name)
+    database = "postgres" if scheme.startswith("postgres") else "mysql"
+    fetch = _postgres(name) if database == "postgres" else _mysql(name)
     shown_name = without_password(name)
     if options.query is None and options.table is None:
-        tables = _tables(fetch, "postgres" if is_postgres else "mysql")
+        tables = _tables(fetch, database)
         raise SourceError(f"name a --table of {shown_name}, or a --query; {_listed(tables)}")
-    with _naming_tables(fetch, "postgres" if is_postgres else "mysql", options.table):
-        return _source(shown_name, fetch, _query(options, '"' if is_postgres else "`"), options)
+    with _naming_tables(fetch, database):
+        query = _query(options, '"' if database == "postgres" else "`")
+        return _source(shown_name, fetch, query, options)
 
 
 def read_sqlite(path: str, options: ReadOptions) -> Source:
@@ -115,7 +126,8 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
             for row in cursor:
                 yield ResultRow(names, list(row), declared)
         except sqlite3.Error as error:
-            raise SourceError(f"{path}: {error}") from error
+            is_unknown = str(error).startswith("no such table")
+            raise (_UnknownTable if is_unknown else SourceError)(f"{path}: {error}") from error
         finally:
             connection.close()
 
@@ -130,7 +142,7 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
         declared = {
             str(name): "boolean" for _, name, kind, *_ in columns if kind.lower() in _BOOLEANS
         }
-    with _naming_tables(fetch, "sqlite", options.table):
+    with _naming_tables(fetch, "sqlite"):
         return _source(path, fetch, _query(options, '"'), options)
 
 
@@ -154,19 +166,12 @@ def _listed(tables: list[str]) -> str:
 
 
 @contextmanager
-def _naming_tables(fetch: Rows, database: str, table: str | None) -> Iterator[None]:
+def _naming_tables(fetch: Rows, database: str) -> Iterator[None]:
     """Add the tables that there are to an error about one that there is not."""
     try:
         yield
-    except SourceError as error:
-        if table is None:
-            raise
-        tables: list[str] = []
-        with suppress(SourceError):  # the database refuses everything
-            tables = _tables(fetch, database)
-        if not tables or table in tables:
-            raise
-        raise SourceError(f"{error}; {_listed(tables)}") from error
+    except _UnknownTable as error:
+        raise SourceError(f"{error}; {_listed(_tables(fetch, database))}") from error
 
 
 def _quoted(name: str, quote: str) -> str:
@@ -232,7 +237,9 @@ def _postgres(url: str) -> Rows:
         except psycopg.Error as error:
             # Without the place in the statement, which is that of our cursor, not the one typed.
             told = error.diag.message_primary or str(error).strip()
-            raise SourceError(f"{without_password(url)}: {told}") from error
+            is_unknown = isinstance(error, psycopg.errors.UndefinedTable)
+            failure = _UnknownTable if is_unknown else SourceError
+            raise failure(f"{without_password(url)}: {told}") from error
 
     return fetch
 
@@ -278,7 +285,8 @@ def _mysql(url: str) -> Rows:
             finally:
                 connection.close()
         except pymysql.MySQLError as error:
-            raise SourceError(f"{without_password(url)}: {error.args[-1]}") from error
+            failure = _UnknownTable if error.args[0] == _MYSQL_NO_TABLE else SourceError
+            raise failure(f"{without_password(url)}: {error.args[-1]}") from error
         except RuntimeError as error:
             if "cryptography" not in str(error):
                 raise

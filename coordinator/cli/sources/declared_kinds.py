@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 from coordinator.cli.sources.cells import DATE_ORDERS, KINDS, date_of, is_integer, is_number
+from coordinator.cli.sources.json_lines import decoded
 from coordinator.cli.sources.rows import plain
 from coordinator.cli.sources.source import SourceError, shown
 
@@ -115,8 +116,8 @@ def _json(value: Any) -> Any:
     if not isinstance(value, (str, bytes, bytearray)):
         return plain(value)
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return decoded(value.encode() if isinstance(value, str) else value)
+    except ValueError:
         return None
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final
 
-import orjson
-
 from coordinator.cli.sources import databases, delimited, geo_points, parquet
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
-from coordinator.cli.sources.json_lines import encoded
+from coordinator.cli.sources.json_lines import decoded, encoded
 from coordinator.cli.sources.json_objects import (
     are_spread,
     edit_objects,
@@ -45,7 +41,6 @@ _BY_SUFFIX: Final = {
     ".db": "sqlite",
 }
 
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _ANY_TEXT: Final = ("", ".txt")
 """Suffixes of which a table of one column may be; after others it is more likely another format."""
 
@@ -310,7 +305,7 @@ def parsed_items(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]
                 yield _parsed_line(line, f"{name}, line {number}")
     if is_array:
         try:
-            items = _exact(rest)
+            items = decoded(rest)
         except ValueError as error:
             raise SourceError(f"{name} is not JSON: {error}") from error
         for position, item in enumerate(items):
@@ -321,18 +316,6 @@ def parsed_items(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]
 
 def _parsed_line(line: bytearray, place: str) -> tuple[str, Any]:
     try:
-        return place, _exact(line)
+        return place, decoded(line)
     except ValueError as error:
         raise SourceError(f"{place}: {error}") from error
-
-
-def _exact(text: bytearray) -> Any:
-    """Decode JSON; integers stay exact, so that the service can refuse those it cannot store."""
-    value = orjson.loads(text)
-    # orjson rounds integers beyond 64 bits, which have at least 19 digits.
-    if not _LONG_NUMBER.search(text):
-        return value
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("values are nested too deep") from None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 PIECE_BYTES: Final = 256 * 1024
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 
 def pieces_of(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -30,3 +32,19 @@ def encoded(item: Mapping[str, Any]) -> bytes:
         return orjson.dumps(item)
     except TypeError:  # half a surrogate pair, or deeper than 254 levels
         return json.dumps(item).encode()
+
+
+def decoded(text: bytes | bytearray) -> Any:
+    """Decode JSON; integers stay exact, so that the service can refuse those it cannot store.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    value = orjson.loads(text)
+    # orjson rounds integers beyond 64 bits, which have at least 19 digits.
+    if not _LONG_NUMBER.search(text):
+        return value
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("values are nested too deep") from None

@@ -87,6 +87,8 @@ def _in_microseconds(schema: Any) -> Any:
             return arrow.duration("us")
         if types.is_list(kind):
             return arrow.list_(converted(kind.value_type))
+        if types.is_large_list(kind):
+            return arrow.large_list(converted(kind.value_type))
         if types.is_struct(kind):
             return arrow.struct([field.with_type(converted(field.type)) for field in kind])
         return kind

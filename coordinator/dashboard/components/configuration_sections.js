@@ -169,7 +169,8 @@ export function ruleSection(original) {
     blank: {},
     addLabel: "Add a rule",
     createRow(rule) {
-      const asked = rule.when?.query;
+      const given = rule.when?.query;
+      const asked = typeof given === "string" ? { is: given } : given;
       const condition = choice(
         [
           ["any", "of any query"],

@@ -8,8 +8,8 @@ export function createSearchClient(url, key) {
       headers,
       body: JSON.stringify({ requests }),
     });
-    const answer = await response.json().catch(() => ({})); // a proxy's own error is no JSON
-    if (!response.ok) throw new Error(answer.message ?? `no answer (${response.status})`);
+    const answer = await response.json().catch(() => ({})); // another server's page is no JSON
+    if (!answer.results) throw new Error(answer.message ?? `no answer of facetd (${response.status})`);
     return answer;
   };
   return { search: send };

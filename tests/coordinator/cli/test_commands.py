@@ -346,6 +346,15 @@ def test_analytics_are_shown(service: Service) -> None:
     assert json.loads(found.stdout)["searches"] >= 1
 
 
+def test_an_output_that_lacks_a_character_is_told_in_a_line() -> None:
+    failed = run_command("config", "--data-dir", "zażółć", PYTHONIOENCODING="latin-1")
+    told = failed.stderr.decode()
+    assert failed.returncode == 1
+    assert told.startswith("facetd: the output is latin-1, which has no ")
+    assert told.endswith("; PYTHONIOENCODING=utf-8 makes it UTF-8\n")
+    assert len(told.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

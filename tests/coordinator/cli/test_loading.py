@@ -55,10 +55,13 @@ def test_an_update_is_sent_in_parts(
     lines = "".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(1, 8))
     result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
     assert json.loads(result.stdout)["updated"] == 7
-    lines += '{"n": 1}\n'
-    result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
-    assert result.exit_code == 1
-    assert "6 items before were updated" in result.output
+    for bad, told in (('{"n": 1}', "id"), ('{"n": 1', "line 8: ")):
+        result = run(
+            service, "load", "-", "--index", "parts-of", "--update", text=f"{lines}{bad}\n"
+        )
+        assert result.exit_code == 1
+        assert told in result.output
+        assert "6 items before were updated" in result.output
 
 
 def test_an_update_makes_no_index(service: Service, client: Client) -> None:

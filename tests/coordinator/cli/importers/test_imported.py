@@ -72,6 +72,12 @@ def test_what_is_noticed_among_the_items_is_told(tmp_path: Path, name: list[str]
     assert "1 item had another value in a field id: it is own_id now" in result.stderr
 
 
+@pytest.mark.parametrize("form", ["{}", "[{}]"])
+def test_integers_stay_exact_for_the_service_to_refuse(tmp_path: Path, form: str) -> None:
+    path = write(tmp_path / "a.json", form.replace("{}", json.dumps({"n": 2**70})))
+    assert [type(item["n"]) for item in read_items(path)] == [int]
+
+
 def test_settings_may_begin_with_a_mark(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}')

@@ -91,8 +91,10 @@ class TestDatabases:
         [
             ({"query": "SELEKT"}, "syntax error"),
             ({"table": "none"}, "no such table: none; its tables are product"),
+            ({"query": "SELECT * FROM none"}, "no such table: none; its tables are product"),
             ({"query": "SELECT 1 AS a, 2 AS a"}, "two columns are called 'a'"),
             ({"id_field": "x"}, "no column 'x'; its columns are id, name"),
+            ({"table": "PRODUCT", "id_field": "x"}, r"no column 'x'; its columns are [^;]*\Z"),
         ],
     )
     def test_mistakes_name_what_would_be_valid(
@@ -117,6 +119,8 @@ class TestDatabases:
         assert items_of(source) == [first, {"id": 2, "is_new": False}]
         asked = ReadOptions(query="SELECT is_new FROM a", kinds={"is_new": "boolean"})
         assert items_of(formats.read(path, asked)) == [{"is_new": True}, {"is_new": False}]
+        long = ReadOptions(query=f"SELECT '[{2**70}]' AS n", kinds={"n": "json"})
+        assert items_of(formats.read(path, long)) == [{"n": [str(2**70)]}]
         for wrong, message in (
             ({"day": "json"}, r"row 1: 'day' holds '31\.12\.2024', which is not of type json"),
             ({"dya": "dmy"}, "--type: the result has no column 'dya'; its columns are id"),
@@ -156,6 +160,19 @@ class TestDatabases:
                 formats.read(url, options)
             assert "secret" not in str(raised.value)
             assert ":…@" in str(raised.value)
+
+    def test_a_refused_login_is_tried_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pymysql = pytest.importorskip("pymysql", reason="needs facetd[mysql]")
+        tried = []
+
+        def refuse(**options: Any) -> None:
+            tried.append(options["host"])
+            raise pymysql.err.OperationalError(1045, "Access denied")
+
+        monkeypatch.setattr(pymysql, "connect", refuse)
+        with pytest.raises(SourceError, match=r"Access denied\Z"):
+            formats.read("mysql://a:wrong@db/x", ReadOptions(table="t"))
+        assert tried == ["db"]
 
     def test_values_without_a_form_in_json_become_the_nearest_one(self) -> None:
         number = decimal.Decimal

@@ -31,6 +31,10 @@ class TestCsv:
         }
         assert source.num_items == 2
 
+    def test_integers_in_json_stay_exact(self, tmp_path: Path) -> None:
+        source = read(tmp_path, f'a;b\nx;{{"n":{2**70 + 1}}}\n')
+        assert items_of(source) == [{"a": "x", "b": {"n": 2**70 + 1}}]
+
     @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
     def test_delimiters_are_found(self, tmp_path: Path, delimiter: str) -> None:
         content = "a,b,c\n1,x y,2\n3,z,4\n".replace(",", delimiter)

@@ -126,6 +126,7 @@ class TestParquet:
             "id": [1],
             "at": arrow.array([1_001], at),
             "seen": arrow.array([[2_001]], arrow.list_(at)),
+            "more": arrow.array([[2_001]], arrow.large_list(at)),
             "inner": arrow.array([{"at": 3_001}], arrow.struct([("at", at)])),
             "time": arrow.array([4_001], arrow.time64("ns")),
             "took": arrow.array([5_001], arrow.duration("ns")),
@@ -136,6 +137,7 @@ class TestParquet:
             "id": 1,
             "at": "1970-01-01T00:00:00.000001+00:00",
             "seen": ["1970-01-01T00:00:00.000002+00:00"],
+            "more": ["1970-01-01T00:00:00.000002+00:00"],
             "inner": {"at": "1970-01-01T00:00:00.000003+00:00"},
             "time": "00:00:00.000004",
             "took": 5e-6,
@@ -206,7 +208,7 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         formats.read(str(tmp_path / "none.csv"), ReadOptions())
 
 
-LONG = [{"id": 1, "n": 2**70}, {"id": 2, "n": -(10**18), "t": "ä"}]
+LONG = [{"id": 1, "n": 2**70 + 1}, {"id": 2, "n": -(10**18), "t": "ä"}]
 
 
 class TestParsedItems:

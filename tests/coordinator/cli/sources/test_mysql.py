@@ -132,6 +132,11 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
         list(formats.read(url, options).pieces())
 
 
+def test_without_a_database_its_tables_are_named_with_theirs(url: str) -> None:
+    with pytest.raises(SourceError, match=r"its tables are shop\.flags, shop\.product\Z"):
+        formats.read(url.replace("/shop?", "/?"), ReadOptions())
+
+
 def test_truth_is_a_number_there_and_a_boolean_here(url: str) -> None:
     def items(**options: Any) -> list[dict[str, Any]]:
         source = formats.read(url, ReadOptions(**options))

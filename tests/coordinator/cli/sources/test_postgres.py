@@ -56,3 +56,15 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
 ) -> None:
     with pytest.raises(SourceError, match=message):
         list(formats.read(url, options).pieces())
+
+
+def test_tables_out_of_reach_are_named_with_their_schema(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE SCHEMA shop")
+        connection.execute("CREATE TABLE shop.orders AS SELECT 1 AS id")
+    with pytest.raises(SourceError, match=r"its tables are .*shop\.orders\Z"):
+        formats.read(url, ReadOptions())
+    source = formats.read(url, ReadOptions(table="shop.orders"))
+    assert b"".join(source.pieces()) == b'{"id":1}\n'
