@@ -41,11 +41,11 @@ class LogWriter(logging.Handler):
         """Queue a line for the thread that writes."""
         line = self._line(record)
         with self._changed:
-            if len(self._lines) >= LINES_MAX:
+            if len(self._lines) < LINES_MAX:
+                self._lines.append(line)
+                self._changed.notify_all()
+            else:
                 self._num_lost += 1
-                return
-            self._lines.append(line)
-            self._changed.notify_all()
             if self._thread is None:
                 thread = threading.Thread(target=self._write, name="log", daemon=True)
                 with contextlib.suppress(RuntimeError):  # no thread for now: the next line retries

@@ -124,3 +124,20 @@ def test_lines_wait_while_the_system_starts_no_thread(
         _log(writer, "one")
     _log(writer, "two")
     assert _read_until(reading, b"two") == [b"one", b"two"]
+
+
+def test_lines_that_wait_for_a_thread_are_written_although_some_were_lost(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reading, writing = pipe
+    writer = LogWriter(writing)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(LINES_MAX + 1):
+            _log(writer, "early")
+    _log(writer, "late")
+    assert writer._thread is not None, "it was tried again"
+    assert _read_until(reading, b"lines lost")[:-1] == [b"early"] * LINES_MAX

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,29 @@ async def test_a_running_process_trims_once_it_is_asked(monkeypatch: pytest.Monk
         await trimmed.wait()
     await asyncio.sleep(0.05)
     assert trims == 1
+    keeping.cancel()
+
+
+async def test_a_wish_to_trim_that_comes_during_a_check_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class AskedLate(threading.Event):
+        """Another thread asks just after the event loop has looked."""
+
+        def is_set(self) -> bool:
+            was_set = super().is_set()
+            self.set()
+            return was_set
+
+    trimmed = asyncio.Event()
+    monkeypatch.setattr(memory, "_trim_wanted", AskedLate())
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: MIB)
+    monkeypatch.setattr(memory, "allocated", lambda: Allocated(MIB, 0))
+    monkeypatch.setattr(memory, "trim", trimmed.set)
+    monkeypatch.setattr(memory, "POLL_SECONDS", 0.005)
+    keeping = asyncio.create_task(trim_periodically())
+    async with asyncio.timeout(10):
+        await trimmed.wait()
     keeping.cancel()
 
 
