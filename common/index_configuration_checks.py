@@ -103,11 +103,17 @@ class CheckedValues:
 
     def field_names(self, path: str, value: object, limit_name: str) -> list[str]:
         """Read a list of names or dotted paths of fields."""
-        names = self.texts(path, value, limit_name, "fields")
-        return [one for i, one in enumerate(names) if self.is_field_name(f"{path}[{i}]", one)]
+        names = self.texts_with_paths(path, value, limit_name, "fields")
+        return [name for at, name in names if self.is_field_name(at, name)]
 
     def texts(self, path: str, value: object, limit_name: str, what: str) -> list[str]:
         """Read a list of texts that are not empty."""
+        return [text for _, text in self.texts_with_paths(path, value, limit_name, what)]
+
+    def texts_with_paths(
+        self, path: str, value: object, limit_name: str, what: str
+    ) -> list[tuple[str, str]]:
+        """Read a list of texts that are not empty, each after its own path."""
         if not isinstance(value, list):
             self.problems.add(path, f"must be a list of {what}")
             return []
@@ -116,7 +122,7 @@ class CheckedValues:
         texts = []
         for i, one in enumerate(value):
             if isinstance(one, str) and one.strip():
-                texts.append(one)
+                texts.append((f"{path}[{i}]", one))
             else:
                 self.problems.add(f"{path}[{i}]", "must be a text that is not empty")
         return texts
@@ -154,12 +160,7 @@ class CheckedValues:
 
     def fields(self, path: str, value: object, limit_name: str) -> tuple[str, ...]:
         """Read a list of fields, each once."""
-        names = self.texts(path, value, limit_name, "fields")
-        return tuple(
-            dict.fromkeys(
-                name for i, name in enumerate(names) if self.is_field_name(f"{path}[{i}]", name)
-            )
-        )
+        return tuple(dict.fromkeys(self.field_names(path, value, limit_name)))
 
     def object_of(
         self, path: str, value: object, what: str, limit_name: str, members: str

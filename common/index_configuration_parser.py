@@ -176,17 +176,17 @@ def _read_searchable_fields(draft: _Draft, value: object) -> None:
     path = "searchable_fields"
     if isinstance(value, dict):
         value = [f"{name}^{weight}" for name, weight in value.items()]
-    names = draft.checked.texts(path, value, "searchable_fields_max", "fields")
+    names = draft.checked.texts_with_paths(path, value, "searchable_fields_max", "fields")
     weights: dict[str, float] = {}
-    for i, name in enumerate(names):
+    for at, name in names:
         parsed = parse_weighted_field(name)
         if parsed is None:
             draft.problems.add(
-                f"{path}[{i}]",
+                at,
                 f'must be a field, or a field and its weight such as "name^3" (above 0, up to '
                 f"{WEIGHT_MAX:g}), not {name!r}",
             )
-        elif draft.checked.is_field_name(f"{path}[{i}]", parsed.path):
+        elif draft.checked.is_field_name(at, parsed.path):
             weights[parsed.path] = parsed.weight
     if "*" in weights:
         draft.problems.warnings.append(
@@ -427,13 +427,12 @@ def _read_suggestions(draft: _Draft, value: object) -> None:
     found: dict[str, Any] = {}
     for key in ("fields", "facets"):
         if value.get(key) is not None:
-            names = draft.checked.field_names(f"{path}.{key}", value[key], "suggestion_sources_max")
-            found[key] = tuple(dict.fromkeys(names))
+            found[key] = draft.checked.fields(f"{path}.{key}", value[key], "suggestion_sources_max")
     known = draft.values.get("facets", {})
-    for i, name in enumerate(found.get("facets", ())):
+    for name in found.get("facets", ()):
         if name not in known:
             draft.problems.add(
-                f"{path}.facets[{i}]",
+                f"{path}.facets[{value['facets'].index(name)}]",
                 f"must be a facet of aggregations: {', '.join(known)[:500] or 'there is none'}",
             )
     popularity = value.get("popularity")

@@ -136,6 +136,23 @@ def test_mistake_is_named_by_its_path(document: object, path: str | None) -> Non
     assert caught.value.param == path
 
 
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        ({"searchable_fields": ["", "a^0"]}, ["searchable_fields[0]", "searchable_fields[1]"]),
+        ({"nested": [1, "x" * 257]}, ["nested[0]", "nested[1]"]),
+        (
+            {"aggregations": {"a": {}}, "suggestions": {"facets": ["a", "a", "b"]}},
+            ["suggestions.facets[2]"],
+        ),
+    ],
+)
+def test_the_path_of_a_mistake_has_its_position_as_sent(
+    document: dict[str, Any], paths: list[str]
+) -> None:
+    assert [path for path, _ in errors_of(document)] == paths
+
+
 def test_all_mistakes_are_reported_at_once() -> None:
     document = {"aggregations": {"a": {"size": "x", "title": 3}, "b": 1}, "typo": 9}
 
