@@ -52,7 +52,13 @@ from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import DamagedPage, Pages
 from shard.storage.reader_gate import ReaderGate
-from shard.storage.refusals import CAUSES, DamagedEnvironment, StorageFailure, has_no_block
+from shard.storage.refusals import (
+    CAUSES,
+    DamagedEnvironment,
+    StorageFailure,
+    has_no_block,
+    is_disk_full,
+)
 from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
@@ -178,6 +184,11 @@ class Transaction:
     def count(self, database: SubDatabase) -> int:
         """Return the number of keys."""
         return int(self._txn.stat(self._databases[database])["entries"])
+
+    def num_pages(self, database: SubDatabase) -> int:
+        """Return the number of its pages."""
+        stat = self._txn.stat(self._databases[database])
+        return int(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
 
 
 class Environment:
@@ -510,7 +521,7 @@ class Environment:
             try:
                 self._size_seen += os.pwrite(file.fileno(), bytes(end + room - size), size)
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                if not is_disk_full(error):
                     raise
 
     def file_bytes(self) -> int:
@@ -519,13 +530,14 @@ class Environment:
             return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
-        """Return the bytes of pages in use, without free ones."""
-        pages = 16  # meta pages, free list, roots
-        with self._gate.reading(), self._env.begin() as txn:
-            for database in self._databases.values():
-                stat = txn.stat(database)
-                pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-        return int(pages * self._page_size)
+        """Return the bytes of pages in use, without free ones.
+
+        Raises:
+            InternalError, Unavailable: as `read`.
+        """
+        with self.read() as txn:
+            num_pages = sum(map(txn.num_pages, SubDatabase))
+        return (16 + num_pages) * self._page_size  # and meta pages, free list, roots
 
     def uses_more_than(self, num_bytes: int) -> bool:
         """Return whether pages in use have more bytes; counts them only if the file has more."""

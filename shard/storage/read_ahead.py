@@ -90,9 +90,7 @@ class ReadAhead:
         self._steps.put(_Step(rank, next(self._numbers), do))
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
-            with contextlib.suppress(
-                RuntimeError
-            ):  # no thread can start: the next call tries again
+            with contextlib.suppress(RuntimeError):  # no thread for now: the next call retries
                 thread.start()
                 self._thread = thread
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from common.data_directory import NO_ROOM
 from common.errors import InternalError, StorageFull
 
 CAUSES: Final = {
@@ -46,7 +47,7 @@ def is_disk_full(error: OSError | StorageFailure) -> bool:
     """Return whether a write was refused because the disk, or the user's quota, is full."""
     if isinstance(error, StorageFailure):
         return error.is_full
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return error.errno in NO_ROOM
 
 
 def cause_of(error: OSError | StorageFailure) -> str:

@@ -72,7 +72,7 @@ ENTRIES_MIN: Final = 16_384
 """Terms with fewer entries together are read one by one, in 150 µs."""
 DOCS_PER_ENTRY_MAX: Final = 8
 """In larger segments, a prefix needs one entry in this many documents. (Prefix lists are half of
-the text's disk space; with those of fewer entries, these would be three quarters of their bytes.)
+the text's disk space; lists of fewer entries would take three times as much in addition.)
 """
 ENTRIES_MAX: Final = 262_144
 """A prefix with so many entries always has a list: reading its terms one by one takes 2.4 ms. (With

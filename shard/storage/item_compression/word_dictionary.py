@@ -3,7 +3,7 @@
     dictionary | items that it was learnt from u32 | number of tokens u32
                | escape of separators u32 | escape of words u32
                | tokens with codes of 0 … 24 bits u32[25] | bits of the code of each byte u8[256]
-               | length << 1 | is a word, u8 of each token | the bytes of all tokens |
+               | 2 × length + is a word, u8 of each token | the bytes of all tokens |
 
 A canonical Huffman code: tokens are in the order of their codes. So the number of tokens with each
 code length determines all codes. An *escape* is a token without bytes; its code announces a token

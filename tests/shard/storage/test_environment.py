@@ -318,6 +318,8 @@ def test_a_read_without_a_reader_slot_is_refused_but_nothing_is_called_damaged(
             pass
         with pytest.raises(Unavailable, match="try again"):
             environment.get_many(SubDatabase.META, [b"0"])
+        with pytest.raises(Unavailable, match="try again"):
+            environment.bytes_used()
     assert environment.get_many(SubDatabase.META, [b"0"]) == [None]
     environment.close()
 
