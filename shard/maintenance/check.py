@@ -9,14 +9,15 @@ the folder of a shard that is not running, and takes the folder's lock.
 
 A check changes nothing. A rebuild removes everything derived and builds it again from the items.
 
-Cost: that of indexing all items again (10 µs each).
+Cost: that of indexing all items again (10 µs each), and memory for two copies of a segment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from pyroaring import BitMap64
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.errors import InternalError, StorageFull
+from common.errors import InternalError, ServiceError
 from common.process import logs
 from common.process.printable import printable
 from common.settings import SettingError, Sources
@@ -37,12 +38,13 @@ from shard.partition.generation import Generation
 from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
-from shard.partition.stored_batches import StoredBatch
+from shard.partition.stored_batches import read_batches
+from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.doc_numbers import places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.codecs import number_key
-from shard.storage.documents import DocumentStore, StoredItem
+from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import (
     State,
@@ -61,6 +63,8 @@ from shard.storage.manifest import (
 )
 from shard.storage.refusals import DamagedEnvironment, StorageFailure
 
+_FAILURES = (DamagedEnvironment, StorageFailure, ServiceError, OSError)
+"""Errors of an index that cannot be checked, or rebuilt."""
 _SUPERSET = "presence.kinds"
 """Arrays of this name, also those of nested fields, may keep what a merge has dropped."""
 
@@ -85,27 +89,34 @@ def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
     report = Report()
     try:
         environment = Environment.open(folder, (settings or ShardSettings()).map_bytes_max)
-    except (DamagedEnvironment, StorageFailure, OSError) as error:
+        try:
+            truth = _check_truth(environment, report)
+            _check_derived(folder, environment, truth, report)
+        finally:
+            environment.close()
+    except _FAILURES as error:
         report.problems.append(str(error))
-        return report
-    try:
-        truth = _check_truth(environment, report)
-        _check_derived(folder, environment, truth, report)
-    except InternalError as error:
-        report.problems.append(error.message)
-    finally:
-        environment.close()
     return report
 
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """The state according to LMDB."""
+    """The state according to LMDB.
+
+    Attributes:
+        state: its counters.
+        stored: the records that it has.
+        records: the same, ascending.
+        places: by position in `records`.
+        live: records that are not deleted.
+        damaged: records whose items cannot be read.
+    """
 
     state: State
+    stored: BitMap64
+    records: NDArray[np.uint64]
+    places: NDArray[np.uint64]
     live: BitMap64
-    places: dict[int, int]
-    dead: BitMap64
     damaged: BitMap64
 
 
@@ -117,9 +128,8 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
         for group in groups:
             dead.update(group.deleted.tolist())
         documents = DocumentStore(environment)
-        live = BitMap64()
         damaged = BitMap64()
-        places: dict[int, int] = {}
+        records, places = array("Q"), array("Q")
         for item in documents.scan(txn, 0):
             if item.document is None:
                 damaged.add(item.record)
@@ -132,13 +142,14 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
                 report.problems.append(
                     f"record {item.record} is not below the counter {state.next_record}"
                 )
-            places[item.record] = item.place
-            if item.record not in dead:
-                live.add(item.record)
-        unknown = [record for record in dead if record not in places]
-        if unknown:
-            report.notes.append(f"{len(unknown)} deleted items are gone already")
-        if txn.count(SubDatabase.DOCUMENTS) != len(places):
+            records.append(item.record)
+            places.append(item.place)
+        stored = BitMap64(records)
+        live = stored - dead
+        num_gone = len(dead - stored)
+        if num_gone:
+            report.notes.append(f"{num_gone} deleted items are gone already")
+        if txn.count(SubDatabase.DOCUMENTS) != len(stored):
             report.problems.append("the tree of items does not have as many as it says")
     if len(live) != state.num_docs:
         report.problems.append(f"{len(live)} live items, but the counter says {state.num_docs}")
@@ -146,7 +157,9 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
     if last > state.seq_max:
         report.problems.append(f"write group {last} is above the counter {state.seq_max}")
     report.num_items = len(live)
-    return _Truth(state, live, places, dead, damaged)
+    numbers, by_number = np.frombuffer(records, np.uint64), np.frombuffer(places, np.uint64)
+    order = np.argsort(numbers, kind="stable")  # keys of a damaged page may have any order
+    return _Truth(state, stored, numbers[order], by_number[order], live, damaged)
 
 
 def _check_derived(folder: Path, environment: Environment, truth: _Truth, report: Report) -> None:
@@ -202,23 +215,20 @@ def _compare(
     report: Report,
 ) -> None:
     """Build a segment again from its items and compare every array."""
-    records = records_of(segment).tolist()
-    gone = [record for record in records if record not in truth.places]
-    if gone:
-        report.problems.append(f"{name}: {len(gone)} of its items are not stored")
+    records = records_of(segment)
+    own = BitMap64(records.tolist())
+    num_gone = len(own - truth.stored)
+    if num_gone:
+        report.problems.append(f"{name}: {num_gone} of its items are not stored")
         return
-    if any(record in truth.damaged for record in records):
+    if own & truth.damaged:
         report.notes.append(f"{name}: not compared, for it has damaged items")
         return
-    if places_of(segment).tolist() != [truth.places[record] for record in records]:
+    places = truth.places[np.searchsorted(truth.records, records)]
+    if not np.array_equal(places_of(segment), places):
         report.problems.append(f"{name}: places differ from those of the items")
     lengths = {path: len(one) for path, one in generation.dictionaries.items()}
-    items = [
-        (item.record, item.place, item.document)
-        for item in _read_items(environment, records_of(segment))
-        if item.document is not None
-    ]
-    expected = StoredBatch.of(items).build(generation)
+    expected = _build(own, generation, environment)
     names = set(segment) | set(expected)
     differing = sorted(name for name in names if not _are_equal(name, segment, expected))
     if differing:
@@ -228,15 +238,13 @@ def _compare(
             report.problems.append(f"{name}: values of facet {path!r} have no number")
 
 
-def _read_items(environment: Environment, records: NDArray[np.uint64]) -> Iterator[StoredItem]:
-    wanted = BitMap64(records.tolist())
-    last = int(records[-1])
-    with environment.read() as txn:
-        for item in DocumentStore(environment).scan(txn, int(records[0])):
-            if item.record > last:
-                return
-            if item.record in wanted:
-                yield item
+def _build(records: BitMap64, generation: Generation, environment: Environment) -> Segment:
+    """Build the segment of some records, from batches: the items would take much more memory."""
+    span = range(records.min(), records.max() + 1)
+    others = BitMap64(span) - records
+    batches = read_batches(environment, DocumentStore(environment), span, others, set())
+    parts = [batch.build(generation) for batch in batches]
+    return merge_segments(parts, make_doc_maps(parts, [None] * len(parts)))
 
 
 def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:
@@ -340,7 +348,7 @@ def _drop_damaged(folder: Path, settings: ShardSettings) -> bool:
     where = f"{folder.parent.name}/{folder.name}"
     try:
         records = drop_damaged(folder, settings)
-    except (DamagedEnvironment, StorageFailure, StorageFull, OSError) as error:
+    except _FAILURES as error:
         print(printable(f"{where}: {error}"))
         return False
     if records:
@@ -354,7 +362,7 @@ def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool
     if rebuild:
         try:
             rebuild_index(folder, number, settings)
-        except (DamagedEnvironment, StorageFailure, InternalError, OSError) as error:
+        except _FAILURES as error:
             print(printable(f"{where}: {error}"))
             return 1
     report = check_index(folder, settings)

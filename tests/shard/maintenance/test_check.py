@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 from common import data_directory
+from common.errors import Unavailable
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
+from shard.maintenance import check
 from shard.maintenance.check import check_index, main, rebuild_index
+from shard.partition import stored_batches
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
+from shard.partition.stored_batches import StoredBatch
 from shard.partition.writer import Writer
 from shard.segment.segment import Segment
 from shard.storage.codecs import number_key
@@ -114,6 +121,52 @@ def test_fields_that_a_merge_has_dropped_are_ignored(tmp_path: Path) -> None:
 
     report = check_index(folder, _SETTINGS)
     assert (report.problems, report.num_items) == ([], 100)
+
+
+def test_items_are_indexed_in_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    make = StoredBatch.of
+
+    def noting(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
+        sizes.append(len(items))
+        return make(items)
+
+    monkeypatch.setattr(stored_batches, "BATCH_ITEMS_MAX", 40)
+    monkeypatch.setattr(StoredBatch, "of", noting)
+    report = check_index(folder, _SETTINGS)
+    assert (report.problems, report.num_items) == ([], 251)
+    manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+    assert manifest is not None
+    assert sum(sizes) == sum(entry.num_docs for entry in manifest.segments)
+    assert max(sizes) == 40
+
+
+def test_what_the_system_refuses_is_reported_as_that(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not damage: a file that cannot be opened for now, memory that LMDB does not get."""
+
+    def no_descriptor(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def no_memory(*_: object) -> None:
+        raise Unavailable("memory ran out; try again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(check, "verify_segment", no_descriptor)
+        (problem,) = check_index(folder, _SETTINGS).problems
+        assert os.strerror(errno.EMFILE) in problem
+    write_manifest(folder.parent / SHARD_FILE, ShardManifest(FORMAT, 0, 1, (1,)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "look_ahead", no_memory)
+        assert check_index(folder, _SETTINGS).problems == ["memory ran out; try again"]
+        for option in ((), ("--rebuild",), ("--drop-damaged",)):
+            arguments = ["--data-dir", str(folder.parents[1]), *option]
+            ended = CliRunner().invoke(main, arguments)
+            assert isinstance(ended.exception, SystemExit)
+            assert (ended.exit_code, "memory ran out; try again" in ended.output) == (1, True)
+            (folder.parent / "lock").unlink()  # as the end of a process releases it
+    assert check_index(folder, _SETTINGS).problems == []
 
 
 def test_damaged_item_is_found(folder: Path) -> None:
