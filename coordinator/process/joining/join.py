@@ -18,8 +18,12 @@ A host that has data starts even while the log is away: reads go on without it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
 
 from common import data_directory
@@ -33,6 +37,7 @@ from coordinator.process.joining.log_checks import (
     check_fits,
     check_may_create,
     check_safe,
+    other_data,
 )
 from coordinator.process.joining.log_server_names import warn_of_unknown_names
 from coordinator.process.joining.shard_recovery import (
@@ -55,8 +60,9 @@ def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
         servers = _stream(settings).servers
-        Thread(target=warn_of_unknown_names, args=(servers,), daemon=True).start()
-        asyncio.run(_join(settings))
+        with _owned(settings.data_dir):
+            Thread(target=warn_of_unknown_names, args=(servers,), daemon=True).start()
+            asyncio.run(_join(settings))
     except (CannotJoin, DataDirectoryError, SettingError, SnapshotError, UnsafeAddress) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return 1
@@ -65,6 +71,23 @@ def join(settings: Settings) -> int:
         print(f"facetd: {refused}", file=sys.stderr)
         return 1
     return 0
+
+
+@contextlib.contextmanager
+def _owned(data: Path) -> Iterator[None]:
+    """Own a directory that has data: those of a running service must stay as they are.
+
+    Raises:
+        DataDirectoryError: another process owns it.
+    """
+    if not data_directory.replica_path(data).exists():
+        yield  # it is empty, or is refused
+        return
+    lock = data_directory.acquire_lock(data)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _stream(settings: Settings) -> LogStream:
@@ -108,10 +131,7 @@ async def _join(settings: Settings) -> None:
             if settings.has_placed_shards:
                 await fit_shards(stream, info, replica, settings)
         elif has_data:
-            raise CannotJoin(
-                f"{data} has its own data, and the log has other data: empty the directory, "
-                "and this host copies its data from another one"
-            )
+            raise other_data(info, settings)
         elif settings.has_placed_shards:
             await fill_shards(stream, info, settings)
         else:

@@ -78,6 +78,19 @@ def check_may_create(settings: Settings, replica: ReplicaFile | None, has_data: 
         )
 
 
+def other_data(info: StreamInfo, settings: Settings) -> CannotJoin:
+    """Return the error of a directory that has data and has not followed the log."""
+    data = settings.data_dir
+    from_another = "empty the directory, and this host copies its data from another one"
+    if info.last_seq >= info.origin:
+        return CannotJoin(f"{data} has its own data, and the log has other data: {from_another}")
+    return CannotJoin(
+        f"{data} has its own data, and there is a log already, without entries: if another host "
+        f"made it, {from_another}; if this one did, and ended in that moment, remove the stream "
+        f"(nats stream rm {settings.log_stream}) and start again with --log-create"
+    )
+
+
 def check_fits(info: StreamInfo, replica: ReplicaFile, data: Path) -> None:
     """Check that a directory has followed this log, and that the log has what it lacks.
 

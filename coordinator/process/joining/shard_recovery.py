@@ -66,12 +66,11 @@ async def fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) -
     """Fill an empty directory with the shards of this host; empty if the log has everything."""
     data = settings.data_dir.absolute()
     offline_commands.check_vacant(data)
-    has_everything = info.origin == 1 and info.first_seq <= 1
     work = data.with_name(f"{data.name}.joining")
     position = Position(0, 0)
     wanted = await _shards_in_table(stream, settings)
     try:
-        taken = await _copy_shards(stream, data, wanted, is_needed=not has_everything)
+        taken = await _copy_shards(stream, data, wanted, is_needed=not info.is_complete)
         shutil.rmtree(work, ignore_errors=True)
         if taken:
             # With the oldest catalog, every change since is applied again, to all shards.

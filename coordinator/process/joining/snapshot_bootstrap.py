@@ -35,7 +35,6 @@ async def fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
     """Fill an empty directory from another host; or leave it empty if the log has everything."""
     data = settings.data_dir.absolute()
     offline_commands.check_vacant(data)
-    has_everything = info.origin == 1 and info.first_seq == 1
     give_up_at = time.monotonic() + CONNECT_SECONDS_MAX
     work = data.with_name(f"{data.name}.joining")
     taken = data.with_name(f"{data.name}.taken")
@@ -52,7 +51,7 @@ async def fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
                     position = await take_snapshot(stream, offer.host, taken)
                     await asyncio.to_thread(_put_in_place, taken, work, settings.shards)
                     break
-                if has_everything:
+                if info.is_complete:
                     make_folder(work)
                     break
                 reason = "no host serves"

@@ -84,6 +84,11 @@ class StreamInfo:
         """Number that the first entry was given; 1 unless the log began with existing data."""
         return int(self.metadata.get(ORIGIN_KEY, "1"))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has every change: it began without data, and none of its entries is gone."""
+        return self.origin == 1 and self.first_seq <= 1
+
     @classmethod
     def read(cls, answer: dict[str, Any]) -> StreamInfo:
         """Read a response of JetStream."""

@@ -26,7 +26,7 @@ from coordinator.replication.startup.local_state import LocalState, local_state
 PAUSE_SECONDS: Final = 0.1
 """Interval between two checks whether the log answers."""
 CREATE_SECONDS: Final = 0.5
-"""Pause before a failed attempt to make the log is repeated."""
+"""Pause before a failed attempt to make the log, or to note that, is repeated."""
 CHECKS_MAX: Final = 30
 """After this many checks, a host that has data serves them without the log."""
 
@@ -110,17 +110,16 @@ class Startup:
         self._watch.info = info
         settings = self._host.settings
         shards = settings.own_shards if settings.has_placed_shards else ()
-        await self._progress.begin(
-            ReplicaFile(
-                REPLICA_FORMAT,
-                info.cluster,
-                new_host(),
-                seq_max,
-                0,
-                shards=shards,
-                configured=shards,
-            )
+        replica = ReplicaFile(
+            REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0, shards=shards, configured=shards
         )
+        while True:
+            try:
+                await self._progress.begin(replica)
+                return
+            except OSError as error:
+                _log.warning("replica.json cannot be written", reason=error.strerror)
+            await asyncio.sleep(CREATE_SECONDS)
 
     async def _created_stream(self, seq_max: int) -> StreamInfo:
         """Return the stream; create it unless another host is faster."""

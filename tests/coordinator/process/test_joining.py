@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
+from common import data_directory
 from coordinator.process.joining import join as joining
 from coordinator.process.joining import log_server_names
+from coordinator.process.joining.log_checks import other_data
 from coordinator.replication.host.position import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.settings import Settings
 
 
@@ -104,3 +109,48 @@ async def test_a_shard_that_leaves_while_the_log_is_away_is_not_taken_for_follow
     assert (replica.seq, replica.stored_at) == (40, 7)
     assert replica.shards == replica.configured == (2,)
     assert replica.left == {1: 40}
+
+
+def test_a_start_beside_a_running_service_changes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It took shards into the directory, and noted others, before it was refused."""
+
+    async def connect(connection: LogConnection) -> None:
+        raise LogAway("no server answers")
+
+    monkeypatch.setattr(LogConnection, "connect", connect)
+    monkeypatch.setattr(joining, "warn_of_unknown_names", lambda servers: None)
+    acquire_at_once = partial(data_directory.acquire_lock, wait_seconds=0)
+    monkeypatch.setattr(data_directory, "acquire_lock", acquire_at_once)
+    running = ReplicaFile(1, "log", "host", 40, 7, shards=(1, 2), configured=(1, 2))
+    write_replica(tmp_path, running)
+    settings = Settings(data_dir=tmp_path, log_url="nats://a:4222", shards_here="2", shards_of=3)
+
+    lock = data_directory.acquire_lock(tmp_path)
+    assert joining.join(settings) == 1
+    os.close(lock)
+    assert f"{tmp_path} is in use by another facetd" in capfd.readouterr().err
+    assert read_replica(tmp_path) == running
+
+    assert joining.join(settings) == 0
+    noted = read_replica(tmp_path)
+    assert noted is not None
+    assert noted.shards == (2,)
+    os.close(data_directory.acquire_lock(tmp_path))  # the supervisor is the next owner
+
+
+@pytest.mark.parametrize(("last_seq", "is_told"), [(7, True), (8, False)])
+def test_a_log_without_entries_may_be_made_from_the_data_that_are_here(
+    tmp_path: Path, last_seq: int, is_told: bool
+) -> None:
+    """A host that is killed as soon as it has made the log was told to empty its directory."""
+    info = StreamInfo.read(
+        {
+            "state": {"first_seq": 8, "last_seq": last_seq},
+            "config": {"num_replicas": 1, "metadata": {"facetd-origin": "8"}},
+        }
+    )
+    error = str(other_data(info, Settings(data_dir=tmp_path)))
+    assert "empty the directory" in error
+    assert ("if this one did" in error) == is_told
