@@ -18,7 +18,7 @@ from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.stream import LogStream
 from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.startup.transfer import Donor, maker
+from coordinator.replication.startup.donor import Donor, maker
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration
 

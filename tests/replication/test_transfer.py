@@ -12,11 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.cluster import snapshots
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
 from coordinator.replication.host.position import Position
+from coordinator.replication.log.entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.startup import transfer
-from coordinator.replication.startup.transfer import CopyRequest, CopyResult, Donor, take_snapshot
+from coordinator.replication.startup import donor, transfer
+from coordinator.replication.startup.donor import Donor, folder_name
+from coordinator.replication.startup.transfer import (
+    CopiedFile,
+    CopyRequest,
+    CopyResult,
+    take_snapshot,
+)
 
 DATA = b"one host's data" * 50
 FILE = "shard-0/shard.json"
@@ -28,6 +36,7 @@ class _Connection:
     Attributes:
         losses: of the next requests: "request", "response" or "" for none.
         asked: what each request was for: "copy" or "read".
+        num_named: files in the last response to "copy".
         is_heard: set once the giving host listens.
         is_lost_at_end: whether the giving host cannot be told that all was taken.
     """
@@ -38,6 +47,7 @@ class _Connection:
     def __init__(self) -> None:
         self.losses: list[str] = []
         self.asked: list[str] = []
+        self.num_named = 0
         self.is_heard = asyncio.Event()
         self.is_lost_at_end = False
         self._callbacks: dict[str, Callable[[Any], Awaitable[None]]] = {}
@@ -72,6 +82,8 @@ class _Connection:
             await self._callbacks[subject](SimpleNamespace(data=content, respond=respond))
         if loss == "response" or not responses:
             raise LogAway("the log does not answer")
+        if subject.endswith(".copy"):
+            self.num_named = len(msgspec.json.decode(responses[0], type=CopyResult).files)
         return SimpleNamespace(data=responses[0])
 
 
@@ -108,8 +120,9 @@ class _Hosts:
         path.parent.mkdir(parents=True)
         path.write_bytes(DATA)
         files = (SnapshotFile(FILE, len(DATA), ""),)
-        (self.folder / name / SNAPSHOT_FILE).write_bytes(b"{}")
-        return ServiceSnapshot(1, name, "", "", 1, (), files)
+        snapshot = ServiceSnapshot(1, name, "", "", 1, (), files)
+        snapshots.write_snapshot(self.folder / name, snapshot)
+        return snapshot
 
     async def take(self, target: Path) -> Position:
         """Take the data into a folder."""
@@ -167,6 +180,21 @@ async def test_what_is_lost_is_asked_again(
     assert not list(hosts.folder.iterdir()), "the snapshot is removed"
 
 
+async def test_more_files_than_a_message_can_name_are_taken(
+    hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand indexes on two shards have as many; the response with all names was refused."""
+    longest = CopiedFile(f"shard-99/index-{'9' * 19}/data.mdb", 1 << 40)
+    named = CopyResult("n" * 64, files=(longest,) * (donor.FILES_LISTED_MAX + 1))
+    assert len(msgspec.json.encode(named)) < CONTENT_BYTES_MAX
+
+    monkeypatch.setattr(donor, "FILES_LISTED_MAX", 0)
+    taken = tmp_path / "taken"
+    assert await hosts.take(taken) == Position(7, 8)
+    assert (taken / FILE).read_bytes() == DATA
+    assert hosts.connection.num_named == 1
+
+
 async def test_what_is_copied_is_kept_if_the_connection_is_lost_then(
     hosts: _Hosts, tmp_path: Path
 ) -> None:
@@ -197,7 +225,7 @@ async def test_a_host_that_restarts_meanwhile_begins_again(hosts: _Hosts, tmp_pa
 
 async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the taker of another gives it back."""
-    monkeypatch.setattr(transfer, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(donor, "IDLE_SECONDS", 0.3)
     await hosts.restart()
     await hosts.connection.is_heard.wait()
 
@@ -213,7 +241,7 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
 
     def remove_slowly(folder: Path, *, ignore_errors: bool) -> None:
         removed.append(folder.name)
-        if folder.name == names[0]:
+        if folder.name == folder_name(names[0]):
             done = hosts.connection.tell("facetd.peers.giver.done", names[1].encode())
             asyncio.run_coroutine_threadsafe(done, loop).result()
         remove(folder, ignore_errors=ignore_errors)
@@ -225,7 +253,27 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
     while len(removed) < len(names):
         assert hosts.is_running, removed
         await asyncio.sleep(0.01)
-    assert sorted(removed) == names
+    assert sorted(removed) == [folder_name(name) for name in names]
+
+
+async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client(
+    hosts: _Hosts,
+) -> None:
+    """One that was called `replica-…` was taken for a copy, and removed."""
+    await hosts.connection.is_heard.wait()
+    request = msgspec.json.encode(CopyRequest())
+    await hosts.connection.ask("facetd.peers.giver.copy", request, 1)
+    while not list(hosts.folder.glob(f"*/{SNAPSHOT_FILE}")):  # noqa: ASYNC110 - of another task
+        await asyncio.sleep(0)
+    (copy,) = hosts.folder.iterdir()
+    assert not snapshots.NAME.fullmatch(copy.name), "it counts as a snapshot of the service"
+    mine = snapshots.check_name(f"{transfer.PREFIX}monday")
+    (hosts.folder / mine).mkdir()
+
+    await hosts.restart()
+    await hosts.connection.is_heard.wait()
+
+    assert [one.name for one in hosts.folder.iterdir()] == [mine]
 
 
 async def test_a_silent_host_is_given_up(
@@ -244,3 +292,19 @@ async def test_a_snapshot_lies_where_snapshots_lie(hosts: _Hosts, name: str) -> 
     answer = await hosts.connection.ask("facetd.peers.giver.copy", request, 1)
     assert "invalid name" in msgspec.json.decode(answer.data, type=CopyResult).error
     assert hosts.made == []
+
+
+async def test_a_host_of_another_version_is_not_understood(
+    hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start ended with a traceback."""
+
+    async def ask(subject: str, content: bytes = b"", seconds: float = 0) -> Any:
+        return SimpleNamespace(data=b'{"host": 1, "name": 1}')
+
+    monkeypatch.setattr(hosts.connection, "ask", ask)
+    stream: Any = hosts.connection
+    with pytest.raises(LogAway, match="cannot be read"):
+        await transfer.find_offer(stream)
+    with pytest.raises(LogAway, match="cannot be read"):
+        await take_snapshot(stream, "giver", tmp_path, CopyRequest())

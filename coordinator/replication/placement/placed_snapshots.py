@@ -30,12 +30,8 @@ from coordinator.replication.host.position import new_host
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.other_host import OtherHost
-from coordinator.replication.startup.transfer import (
-    PREFIX,
-    CopyRequest,
-    MakeSnapshot,
-    take_snapshot,
-)
+from coordinator.replication.startup.donor import MakeSnapshot, folder_name
+from coordinator.replication.startup.transfer import PREFIX, CopyRequest, take_snapshot
 from coordinator.write.detached_tasks import DetachedTasks
 
 _REVISIONS = dict[int, int]
@@ -151,7 +147,7 @@ class Collector:
             finally:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             return
-        name = PREFIX + new_host()
+        name = folder_name(PREFIX + new_host())
         folder = self._host.settings.snapshot_folder / name
         try:
             await self._make(name, request.shards, request.horizons)

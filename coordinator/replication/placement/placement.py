@@ -30,7 +30,7 @@ from coordinator.replication.placement.moving import Mover, ShardProcesses
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.placement.placed_snapshots import Collector
 from coordinator.replication.placement.placement_table import PlacementTable, TableStore
-from coordinator.replication.startup.transfer import MakeSnapshot
+from coordinator.replication.startup.donor import MakeSnapshot
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
