@@ -89,7 +89,7 @@ class SharedLog(WriteLog):
         publisher = Publisher(host, self.watch, self._applier)
         self._queues = SharedQueues(GroupPublisher(publisher, self._own), host.settings)
         self._changes = CatalogChanges(host, publisher, self._applier, self._own, self._queues)
-        self._comparisons = ComparisonScheduler(host, publisher, self._stop_for_good)
+        self._comparisons = ComparisonScheduler(host, self.watch, publisher, self._stop_for_good)
         groups = None
         if host.cluster.placed is not None:
             groups = PlacedGroups(host, host.cluster.placed, self._applier, self._own, self._tasks)

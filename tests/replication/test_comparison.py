@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -16,8 +19,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.cli.cluster import entries_text
+from coordinator.cluster.catalog_state import CatalogState
+from coordinator.replication.following.comparison_schedule import ComparisonScheduler
+from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.log.entries import HostReport, IndexFingerprint
+from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.replication.peers.comparison import MARKS_KEPT, DigestComparer, judge
+from coordinator.settings import Settings
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.service import ROOT, Service
@@ -76,6 +84,22 @@ def test_a_difference_is_named(other: HostReport, told: str) -> None:
     assert judged(report("a"), other)[1] == told
 
 
+def test_of_many_differences_the_first_are_named() -> None:
+    """The text is in messages to other hosts and to clients: with all names it was too long."""
+    fingerprints = {number: IndexFingerprint(3, 0, 5) for number in range(20_000)}
+    a, b = HostReport("a", "a", 9, 1, fingerprints), HostReport("b", "b", 9, 1, {})
+    told = judged(a, b)[1].split(", ")
+    assert told[0] == "b: index '0' is missing there"
+    assert told[10:] == ["19,990 more"]
+    shards = {0: IndexFingerprint(3, 0, 5)}, {0: IndexFingerprint(3, 0, 6)}
+    c, d = (
+        HostReport(name, name, 9, 1, {}, dict.fromkeys(range(20_000), held))
+        for name, held in zip("cd", shards, strict=True)
+    )
+    assert judged(c, d)[1].endswith(", 19,990 more")
+    assert len(judged(c, d)[1]) < 1_000
+
+
 def parts(name: str, *values: tuple[int, int]) -> HostReport:
     """Return the report of a host that holds some shards, each with a fingerprint."""
     shards = {shard: IndexFingerprint(3, 0, value) for shard, value in values}
@@ -112,6 +136,47 @@ def test_the_last_comparison_is_shown_however_long_the_other_host_is_away() -> N
     assert comparer.state._replace(age_s=0) == compared._replace(age_s=0)
     take(20, "a", "b")
     assert comparer.state.seq == 20
+
+
+async def test_a_mark_that_is_applied_again_is_not_compared() -> None:
+    """A host that serves without the log may have more than a mark that it then reads again.
+
+    It found that it differed from all others, and stopped for good.
+    """
+    host: Any = SimpleNamespace(
+        stream=SimpleNamespace(),
+        progress=SimpleNamespace(cluster=""),
+        serving=SimpleNamespace(shown_seq=43),  # its shards have more than its position says
+        cluster=Mock(here={}),
+        catalog=SimpleNamespace(state=CatalogState()),
+        settings=Settings(),
+        id="a",
+        name="a",
+    )
+    watch = LogWatch(host, None)
+    publisher = Mock(append=AsyncMock())
+    scheduler = ComparisonScheduler(host, watch, publisher, Mock())
+
+    async def has_compared(seq: int) -> bool:
+        scheduler.mark(seq)
+        hashing, scheduler.comparer._hashing = scheduler.comparer._hashing, None
+        if hashing is not None:
+            hashing.cancel()
+            await asyncio.gather(hashing, return_exceptions=True)
+        return hashing is not None
+
+    assert not await has_compared(42)  # nothing is known of the log yet
+    watch._take(log_info(last_seq=43), time.monotonic())
+    assert not await has_compared(42)
+    watch._take(log_info(last_seq=45), time.monotonic())
+    assert not await has_compared(43)
+    assert await has_compared(44)
+
+
+def log_info(last_seq: int) -> StreamInfo:
+    """Return what the log's leader says."""
+    state = {"first_seq": 1, "last_seq": last_seq}
+    return StreamInfo.read({"state": state, "config": {"num_replicas": 1}})
 
 
 @pytest.fixture(scope="module")

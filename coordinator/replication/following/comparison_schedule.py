@@ -13,6 +13,7 @@ from typing import Final
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
+from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import ComparisonMark, HostReport, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
@@ -29,6 +30,7 @@ class ComparisonScheduler:
 
     Args:
         host: this one.
+        watch: knows which entries this host may have applied before its start.
         publisher: of this host's entries.
         stop_for_good: called with the reason if the others agree and this host differs.
 
@@ -39,10 +41,12 @@ class ComparisonScheduler:
     def __init__(
         self,
         host: ThisHost,
+        watch: LogWatch,
         publisher: Publisher,
         stop_for_good: Callable[[str], None],
     ) -> None:
         self._host = host
+        self._watch = watch
         self._publisher = publisher
         self._catalog = host.catalog
         self._interval_seconds = host.settings.log_compare_seconds
@@ -50,8 +54,16 @@ class ComparisonScheduler:
         self._marked_at = time.monotonic()
 
     def mark(self, seq: int) -> None:
-        """Begin to compare the state at an entry; all before it is applied, nothing after it."""
+        """Begin to compare the state at an entry; all before it is applied, nothing after it.
+
+        Not if this host, before its start, may have applied later entries too: it would differ.
+        """
         self._marked_at = time.monotonic()
+        past_seq = self._watch.past_seq
+        if past_seq is None or seq <= past_seq:
+            reason = "this host may have applied later entries before its start"
+            _log.info("not compared", seq=seq, reason=reason)
+            return
         self.comparer.mark(seq, self._host.id, self._host.name, self._catalog.state)
 
     async def request(self) -> int:

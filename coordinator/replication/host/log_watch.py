@@ -42,6 +42,8 @@ class LogWatch:
 
     Attributes:
         info: what the leader said last.
+        past_seq: last entry of the log when its leader first answered: this host may apply what
+            came before once more, with shards and a catalog that have it; None: not known yet.
         is_up: whether a majority of the servers is known to have the log.
         is_answering: whether the leader has answered the last poll.
         heard_at: when the leader was last known to answer; monotonic seconds.
@@ -58,6 +60,7 @@ class LogWatch:
         self._doubted = asyncio.Event()
         host.stream.doubted = self.doubt
         self.info: StreamInfo | None = None
+        self.past_seq: int | None = None
         self.is_up = False
         self.is_answering = False
         self.heard_at = 0.0
@@ -167,6 +170,8 @@ class LogWatch:
             self.elected.set_result(None)
             self.elected = asyncio.get_running_loop().create_future()
         self.info = info
+        if self.past_seq is None:
+            self.past_seq = info.last_seq
         self.is_up = info.has_majority and self._progress.cluster in ("", info.cluster)
         if self.is_up:
             self.heard_at = asked_at

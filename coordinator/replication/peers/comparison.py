@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
@@ -35,6 +35,8 @@ from coordinator.replication.log.log_errors import LogAway
 
 MARKS_KEPT: Final = 4
 """Marks whose reports are remembered; a slow host reports late."""
+DIFFERENCES_MAX: Final = 10
+"""Differences from one host that are named: they are part of messages, also to clients."""
 HASHING_MS: Final = 4 * 3_600_000
 """Time limit for a shard to hash an index."""
 
@@ -113,7 +115,7 @@ def _judge_parts(
         for host, theirs in held.items():
             if theirs.get(key, value) != value:
                 differences.setdefault(others[host].name, []).append(_named(key, names))
-    texts = [f"{name}: {', '.join(parts)}" for name, parts in differences.items()]
+    texts = [f"{name}: {_listed(parts)}" for name, parts in differences.items()]
     is_outlier = num_against > max(1, num_with)
     num_equal = 1 + len(others) - len(differences)
     return Verdict(num_equal, "; ".join(sorted(texts)), is_outlier, num_against)
@@ -169,7 +171,14 @@ def _difference(own: HostReport, other: HostReport, names: Mapping[int, str]) ->
             parts.append(f"items of index {name!r} differ")
     if own.catalog != other.catalog:
         parts.append("configurations, aliases or keys differ")
-    return ", ".join(parts)
+    return _listed(parts)
+
+
+def _listed(differences: Sequence[str]) -> str:
+    """Name the first differences, and say how many more there are."""
+    num_more = len(differences) - DIFFERENCES_MAX
+    more = [f"{num_more:,} more"] if num_more > 0 else []
+    return ", ".join([*differences[:DIFFERENCES_MAX], *more])
 
 
 def digest_of_catalog(state: CatalogState) -> int:
