@@ -341,13 +341,30 @@ class Cluster:
         """Update readiness when a shard changes state."""
         if self.here.get(shard.shard) is not shard:
             return  # it arrives, or has left
+        self._update_readiness()
+        if self.placed is not None:
+            self.placed.update()
+        for listener in self._listeners:
+            listener(shard)
+
+    def _update_readiness(self) -> None:
+        """Find out whether all shards of this host are serving."""
         if all(one.state is ShardState.SERVING for one in self.here.values()):
             if not self.admission.has_started:
                 self.admission.begin(self.seq)
             self._ready.set()
         else:
             self._ready.clear()
-        if self.placed is not None:
-            self.placed.update()
-        for listener in self._listeners:
-            listener(shard)
+
+    # --- shards that move
+
+    def admit(self, shard: int, seq: int) -> None:
+        """Add a shard to those of this host; see `OwnHost.admit`."""
+        self.own_host.admit(shard, seq)
+        self._update_readiness()
+
+    def dismiss(self, shard: int) -> ShardClient:
+        """Remove a shard from those of this host, whether it serves or not; return it."""
+        client = self.own_host.dismiss(shard)
+        self._update_readiness()
+        return client

@@ -40,7 +40,7 @@ STALLED_SECONDS: Final = 1.0
 HELD_SECONDS: Final = 10.0
 """A host that has been silent for this long loses the states that it held."""
 HELD_SECONDS_MAX: Final = 900.0
-"""A host that holds one state for this long gives it up: it must not fill the others' memory."""
+"""A host that holds one old state for this long loses it: it must not fill the others' memory."""
 NEEDED_SECONDS: Final = 0.02
 """How long the oldest state in use is cached: there may be many indexes."""
 TAKE_OVER_SECONDS: Final = 4.0
@@ -293,6 +293,7 @@ class _HostNeeds(NamedTuple):
     seq: int
     """The oldest state."""
     since: float
+    """When the host came to need it, or when it was last the newest one here."""
     heard_at: float
 
 
@@ -413,7 +414,9 @@ class PlacedShards:
         """Keep all states from one on for another host, until it reports another one."""
         now = time.monotonic()
         former = self._held.get(address)
-        since = now if former is None or former.seq != seq else former.since
+        # Without writes, all hosts need the newest state for as long: that takes no memory.
+        is_newest = seq >= self.floor
+        since = now if former is None or former.seq != seq or is_newest else former.since
         self._held[address] = _HostNeeds(seq, since, now)
 
     @property

@@ -137,22 +137,26 @@ async def remove_host(services: Services, request: Request) -> Response:
     """Answer `DELETE /_cluster/hosts/{host}`: stop waiting for a host that is gone."""
     log = _log_of(services)
     wanted = request.arguments[0]
-    found = [one for one in log.peers.shown() if wanted in (one["host"], one["name"])]
-    if not found:
+    heard = [one for one in log.peers.shown() if wanted in (one["host"], one["name"])]
+    # The table has hosts of which nothing was heard since the start of this one, or for a day.
+    placed = [] if log.placement is None else log.placement.hosts_called(wanted)
+    if not heard and not placed:
         known = ", ".join(sorted(one["name"] for one in log.peers.shown()))
         raise NotFound(f"there is no host {wanted!r}; there are {known}", code="host_not_found")
-    away = [one for one in found if one["is_away"]]
-    if not away:
+    away = [one for one in heard if one["is_away"]]
+    answering = {one["host"] for one in heard if not one["is_away"]}
+    gone = {one["host"] for one in away}
+    gone |= {one.row.host for one in placed if one.is_gone} - answering
+    if not gone:
         raise Conflict(
             f"{wanted!r} still answers: stop facetd there, and wait ten seconds",
             code="host_in_use",
         )
     try:
-        for one in away:
-            await log.peers.forget(one["host"])
-        if log.placement is not None:
-            gone = {name for one in away for name in (one["host"], one["name"])}
-            await log.placement.forget(frozenset(gone))
+        if log.placement is not None:  # first: if that fails, the host is still known
+            await log.placement.forget(frozenset(gone | {one["name"] for one in away}))
+        for host in gone:
+            await log.peers.forget(host)
     except LogAway as error:
-        raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
-    return json_response({"removed": [one["host"] for one in away]})
+        raise Unavailable(f"{error}; try again shortly", code="log_unavailable") from error
+    return json_response({"removed": sorted(gone)})

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement import known_hosts
+from coordinator.replication.placement import placement as placement_module
 from coordinator.replication.placement.known_hosts import KnownHosts
+from coordinator.replication.placement.placement import Placement
 from coordinator.replication.placement.placement_table import (
     TABLE_FORMAT,
     PlacedHost,
@@ -52,3 +55,42 @@ async def test_of_two_tables_that_are_taken_in_together_the_newer_one_holds(
     assert known.others.keys() == {"c"}
     assert placed.hosts == ("own", known.others["c"])
     assert [one.is_stopped for one in before] == [True, True, False]
+
+
+async def test_the_newest_table_holds_while_the_log_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An older one was taken again: hosts that had joined since were left."""
+    monkeypatch.setattr(known_hosts, "OtherHost", _Host)
+    monkeypatch.setattr(placement_module, "READ_SECONDS", 0)
+    placed: Any = SimpleNamespace(hosts=("own",), update=lambda: None)
+    is_away = asyncio.Event()
+
+    async def change(_: object) -> PlacementTable:
+        if not known.others:
+            return table("a")
+        is_away.set()
+        raise LogAway("no server answers")
+
+    async def first_table() -> PlacementTable:
+        return table()
+
+    async def listen(_: str) -> None:
+        """Listen nowhere."""
+
+    store: Any = SimpleNamespace(change=change)
+    known = KnownHosts(None, placed, store, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(known, "warn_of_namesakes", lambda: None)
+    placement = Placement.__new__(Placement)
+    placement._known, placement._placed, placement._store = known, placed, store
+    monkeypatch.setattr(placement, "_first_table", first_table)
+    monkeypatch.setattr(placement, "_listen", listen)
+    running = asyncio.create_task(placement._run())
+    await is_away.wait()
+    await known.take(table("a", "b"))  # as after an order to move a shard
+    for _ in range(2):
+        is_away.clear()
+        await is_away.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert known.others.keys() == {"a", "b"}

@@ -1,14 +1,16 @@
-"""Orders to move shards: which are carried out, which are refused; what a host holds after one."""
+"""The table of shards: orders to move them, what a host holds after one, hosts that are removed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
+import orjson
 import pytest
 
-from common.errors import InvalidRequest
+from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     ReplicaFile,
@@ -18,6 +20,7 @@ from coordinator.replication.host.position import (
 )
 from coordinator.replication.log.stream import LogStream
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
+from coordinator.routes.hosts import remove_host
 from coordinator.settings import Settings
 
 TABLE = PlacementTable(
@@ -113,3 +116,65 @@ def test_a_copy_that_is_damaged_counts_as_none(tmp_path: Path, content: bytes) -
     path.write_bytes(content)
 
     assert store.copied() is None
+
+
+class _Hosts:
+    """What one host knows of the others; stands for `Placement` and `Peers`."""
+
+    def __init__(self, heard: dict[str, bool], connected: dict[str, bool]) -> None:
+        self._heard = heard
+        self._connected = connected
+        self.is_log_away = False
+        self.forgotten: list[str] = []
+        self.dropped: frozenset[str] = frozenset()
+
+    def shown(self) -> list[dict[str, Any]]:
+        return [
+            {"host": f"host-{name}", "name": name, "is_away": is_away}
+            for name, is_away in self._heard.items()
+        ]
+
+    def hosts_called(self, name: str) -> list[Any]:
+        return [
+            SimpleNamespace(row=row, is_gone=not self._connected[row.name])
+            for row in TABLE.hosts.values()
+            if row.name in self._connected and name in (row.name, row.host)
+        ]
+
+    async def forget(self, names: str | frozenset[str]) -> None:
+        if isinstance(names, str):
+            self.forgotten.append(names)
+        elif self.is_log_away:
+            raise Unavailable("the log is away")
+        else:
+            self.dropped = names
+
+
+async def removed(hosts: _Hosts, name: str) -> Any:
+    services: Any = SimpleNamespace(shared_log=SimpleNamespace(peers=hosts, placement=hosts))
+    request: Any = SimpleNamespace(arguments=[name])
+    return orjson.loads((await remove_host(services, request)).body)["removed"]
+
+
+async def test_a_host_that_only_the_table_knows_is_removed() -> None:
+    """After a start of all others, or a day, it was an unknown host: its row stayed for good."""
+    hosts = _Hosts({"a": False}, {"b": False, "c": True})
+    assert await removed(hosts, "b") == ["host-b"]
+    assert hosts.dropped == {"host-b"}
+    for name in ("a", "c"):
+        with pytest.raises(Conflict, match="still answers"):
+            await removed(hosts, name)
+    with pytest.raises(NotFound, match="there is no host 'd'"):
+        await removed(hosts, "d")
+
+
+async def test_a_host_whose_row_stays_can_be_removed_again() -> None:
+    hosts = _Hosts({"a": False, "b": True}, {"b": False})
+    hosts.is_log_away = True
+    with pytest.raises(Unavailable):
+        await removed(hosts, "b")
+    assert hosts.forgotten == []
+    hosts.is_log_away = False
+    assert await removed(hosts, "b") == ["host-b"]
+    assert hosts.forgotten == ["host-b"]
+    assert hosts.dropped == {"b", "host-b"}

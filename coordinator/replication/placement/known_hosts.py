@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -16,9 +14,6 @@ from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
-
-GONE_SECONDS: Final = 10.0
-"""A host that has been away for so long may have been replaced by another of the same name."""
 
 _log = Log("placement")
 
@@ -93,11 +88,7 @@ class KnownHosts:
     def _is_gone(self, address: str) -> bool:
         """Return whether a host has been away for long, so that this one may have replaced it."""
         other = self.others.get(address)
-        return (
-            other is not None
-            and not other.is_connected
-            and time.monotonic() - other.lost_at >= GONE_SECONDS
-        )
+        return other is not None and other.is_gone
 
     def warn_of_namesakes(self) -> None:
         """Log each host that has the name of this one, once: orders tell hosts apart by name."""

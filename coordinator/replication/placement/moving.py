@@ -264,7 +264,7 @@ class Mover:
             left = {one: seq for one, seq in self._progress.left.items() if one != shard}
             shards = tuple(sorted((*self._cluster.here, shard)))
             await self._progress.note(shards=shards, arriving=arriving, left=left)
-            self._cluster.own_host.admit(shard, position)
+            self._cluster.admit(shard, position)
         _log.info("a shard is held", shard=shard, seq=position)
         self._placed.update()
 
@@ -300,7 +300,7 @@ class Mover:
             seq = self._serving.position.seq
             kept = tuple(one for one in self._cluster.here if one != shard)
             await self._progress.note(shards=kept, left={**self._progress.left, shard: seq})
-            client = self._cluster.own_host.dismiss(shard)
+            client = self._cluster.dismiss(shard)
         own.leaving.discard(shard)
         await client.stop()
         if self._processes.reconcile is not None:

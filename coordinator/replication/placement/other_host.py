@@ -37,6 +37,8 @@ CONNECT_MS: Final = 3_000
 SILENT_MS: Final = 2_500
 """A host that has not reported its progress for this long counts as gone."""
 RETRY_SECONDS: Final = 0.2
+GONE_SECONDS: Final = 10.0
+"""A host that has been away for so long may have been replaced by another of the same name."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -220,6 +222,11 @@ class OtherHost:
         self.is_connected = False
         if was_known:
             self._placed.update()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has been away for long."""
+        return not self.is_connected and time.monotonic() - self.lost_at >= GONE_SECONDS
 
     @property
     def shown(self) -> dict[str, Any]:

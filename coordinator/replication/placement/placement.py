@@ -105,10 +105,11 @@ class Placement:
     async def _run(self) -> None:
         table = await self._first_table()
         await self._listen(table.secret)
+        await self._known.take(table)
         last_reason = ""
         while True:
             try:
-                table = await self._store.change(self._known.with_own_row)
+                await self._known.change(self._known.with_own_row)
                 last_reason = ""
             except LogAway as error:
                 if str(error) != last_reason:
@@ -116,7 +117,6 @@ class Placement:
                     _log.warning("the table of shards cannot be read", reason=last_reason)
             except Exception as error:
                 _log.error("reading the table of shards failed", cause=error)
-            await self._known.take(table)
             self._known.warn_of_namesakes()
             self._placed.update()  # a copy may not have advanced for too long
             await asyncio.sleep(READ_SECONDS)
@@ -161,7 +161,10 @@ class Placement:
         try:
             await self._known.change(lambda table: table.with_move(shard, source, target))
         except LogAway as error:
-            raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
+            raise Unavailable(
+                f"{error}: it is not known whether the order was stored; see facetd cluster status",
+                code="log_unavailable",
+            ) from error
 
     # --- what the log asks
 
@@ -185,6 +188,11 @@ class Placement:
                 failed = set() if hosts[0].address in failed else {*failed, hosts[0].address}
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
+    def hosts_called(self, name: str) -> list[OtherHost]:
+        """Return other hosts of the table, by their name or by that of their copy of the data."""
+        others = self._known.others.values()
+        return [one for one in others if name in (one.row.name, one.row.host)]
+
     async def forget(self, names: frozenset[str]) -> None:
         """Drop the rows of hosts, by their name or by that of their copy of the data.
 
@@ -199,7 +207,7 @@ class Placement:
         try:
             await self._store.change(change)
         except LogAway as error:
-            raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
+            raise Unavailable(f"{error}; try again shortly", code="log_unavailable") from error
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -217,7 +225,7 @@ class Placement:
         shards = [
             {
                 "shard": shard.shard,
-                "read_from": None if shard.host is None else self._name_of(shard.host),
+                "read_from": None if shard.host is None else shard.host.name,
                 "serving": [one["name"] for one in hosts if shard.shard in one["serving"]],
                 "placed": [one["name"] for one in hosts if shard.shard in one["shards"]],
             }
@@ -241,9 +249,6 @@ class Placement:
             "seq": self._placed.floor,
             "hosts": sorted(hosts, key=lambda one: str(one["name"])),
         }
-
-    def _name_of(self, host: object) -> str:
-        return host.name if isinstance(host, OtherHost) else self._host.name
 
 
 def tls_contexts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavai
 from common.protocol.messages import CatalogUpdate, GetRequest, GetResponse
 from common.protocol.methods import GET, Method
 from coordinator.cluster import shard_client
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
 from coordinator.cluster.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon
+from tests.coordinator.model_shard import SECRET
 from tests.waiting import until
 
 ITEM = GetRequest(1, 0, b"5")
@@ -212,6 +216,38 @@ class TestLife:
             with pytest.raises(Unavailable) as caught:
                 ask()
             assert caught.value.code == "starting"
+
+
+class TestShardsThatMove:
+    async def test_a_shard_that_is_down_when_it_leaves_is_missed_no_more(
+        self, tmp_path: Path
+    ) -> None:
+        """The host never counted as ready again, and gave no other host its data."""
+        cluster = _cluster_of(tmp_path, 0, 1)
+        for client in cluster.here.values():
+            client._set_state(ShardState.SERVING)
+        assert cluster.is_ready_here
+        cluster.here[1]._set_state(ShardState.AWAY)
+        assert not cluster.is_ready_here
+        cluster.dismiss(1)
+        assert cluster.is_ready_here
+
+    async def test_a_shard_that_is_down_when_it_comes_is_waited_for(self, tmp_path: Path) -> None:
+        cluster = _cluster_of(tmp_path, 0)
+        cluster.here[0]._set_state(ShardState.SERVING)
+        client = cluster.own_host.begin_arriving(2, lambda: None)
+        cluster.own_host.begun_at[2] = 5
+        cluster.admit(2, 7)
+        assert not cluster.is_ready_here
+        client._set_state(ShardState.SERVING)
+        assert cluster.is_ready_here
+        await cluster.stop()
+
+
+def _cluster_of(data: Path, *held: int) -> Cluster:
+    """Return the cluster of a host that holds some of three shards."""
+    locators = tuple((lambda: None) for _ in held)
+    return Cluster(Catalog.open(data, 3), locators, SECRET, ordinals=held, num_shards=3)
 
 
 class TestSupervision:

@@ -283,6 +283,26 @@ def test_states_that_others_need_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert placed.oldest_held == 8
 
 
+def test_a_state_is_not_old_while_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a quiet quarter of an hour, the first write took it from exports on other hosts."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    own, b = FakeHost("a", 0), FakeHost("b", 1)
+    placed = placing(own, b)
+    assert placed.floor == 10
+    for _ in range(2 * int(placed_shards.HELD_SECONDS_MAX)):
+        now += 1
+        placed.hold("b", 10)
+    assert placed.oldest_held == 10
+    own.applied = b.applied = 11
+    placed.update()
+    for _ in range(int(placed_shards.HELD_SECONDS_MAX)):
+        assert placed.oldest_held == 10
+        now += 1
+        placed.hold("b", 10)
+    assert placed.oldest_held is None
+
+
 def test_how_far_so_many_hosts_are() -> None:
     hosts = (FakeHost("a", 0, 1), FakeHost("b", 1, applied=8), FakeHost("c", 0, applied=7))
     placed = PlacedShards(2, hosts[0], lambda: None)
