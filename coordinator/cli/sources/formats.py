@@ -16,6 +16,7 @@ from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
 from coordinator.cli.sources.json_lines import decoded, encoded
 from coordinator.cli.sources.json_objects import (
     are_spread,
+    divide_objects,
     edit_objects,
     first_objects,
     on_one_line,
@@ -23,7 +24,7 @@ from coordinator.cli.sources.json_objects import (
 )
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
-from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError, shown
 
 FORMATS: Final = ("csv", "tsv", "json", "ndjson", "parquet", "sqlite")
 _BY_SUFFIX: Final = {
@@ -284,38 +285,59 @@ def parsed_items(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]
         name: of the source, for places and errors.
 
     Raises:
-        SourceError: it is not JSON.
+        SourceError: it is not JSON, or an array of something else than objects.
     """
-    rest = bytearray()  # which grows in place: an array may be as long as the file
-    number = 0
-    is_array: bool | None = None
+    start = b""
     for piece in pieces:
-        rest += piece
-        if is_array is None:
-            rest = rest.removeprefix(codecs.BOM_UTF8)
-            if not rest.strip() or codecs.BOM_UTF8.startswith(rest):
-                continue
-            is_array = rest.lstrip().startswith(b"[")
-        if is_array:
-            continue  # an array is a single value: wait until it is complete
-        *lines, rest = rest.split(b"\n")
+        start = (start + piece).removeprefix(codecs.BOM_UTF8)
+        if start.strip() and not codecs.BOM_UTF8.startswith(start):
+            break
+    read = _items_of_array if start.lstrip().startswith(b"[") else _items_of_lines
+    return read(chain([start], pieces), name)
+
+
+def _items_of_lines(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    rest = b""
+    number = 0
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             number += 1
             if line.strip():
-                yield _parsed_line(line, f"{name}, line {number}")
-    if is_array:
-        try:
-            items = decoded(rest)
-        except ValueError as error:
-            raise SourceError(f"{name} is not JSON: {error}") from error
-        for position, item in enumerate(items):
-            yield f"{name}, item {position}", item
-    elif rest.strip():
-        yield _parsed_line(rest, f"{name}, line {number + 1}")
+                yield _parsed(line, f"{name}, line {number}")
+    if rest.strip():
+        yield _parsed(rest, f"{name}, line {number + 1}")
 
 
-def _parsed_line(line: bytearray, place: str) -> tuple[str, Any]:
+def _items_of_array(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of an array, of which one at a time is in memory."""
+    number = 0
+    gap = b""
+    for *parts, rest in divide_objects(pieces):
+        for before, text in zip(parts[::2], parts[1::2], strict=True):
+            _check_gap(gap + before, b"," if number else b"[", number, name)
+            yield _parsed(text, f"{name}, item {number}")
+            number += 1
+            gap = b""
+        gap += b"".join(rest.split())
+        if len(gap) > len(b"[]"):
+            break  # it is none, however it goes on
+    _check_gap(gap, b"]" if number else b"[]", number, name)
+
+
+def _check_gap(text: bytes, wanted: bytes, number: int, name: str) -> None:
+    """Raise unless the text before an object of an array, or after the last one, is as in JSON."""
+    if b"".join(text.split()) != wanted:
+        where = f"after item {number - 1}" if number else "at its start"
+        found = shown(text.decode(errors="replace"))
+        raise SourceError(
+            f"{name} is not a JSON array of objects: {where}, expected {wanted.decode()!r}, found "
+            f"{found!r}"
+        )
+
+
+def _parsed(text: bytes, place: str) -> tuple[str, Any]:
     try:
-        return place, decoded(line)
+        return place, decoded(text)
     except ValueError as error:
         raise SourceError(f"{place}: {error}") from error

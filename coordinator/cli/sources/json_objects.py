@@ -24,6 +24,17 @@ def edit_objects(pieces: Iterable[bytes], edit: Callable[[bytes], bytes]) -> Ite
         pieces: of the text; each may end anywhere.
         edit: returns what takes an object's place.
     """
+    for parts in divide_objects(pieces):
+        parts[1::2] = map(edit, parts[1::2])
+        yield b"".join(parts)
+
+
+def divide_objects(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield JSON text in lists of parts, of which every second one is an outermost object.
+
+    Args:
+        pieces: of the text; each may end anywhere.
+    """
     text = b""
     place = depth = 0  # up to which the text is read; how many objects are open there
     for piece in pieces:
@@ -39,7 +50,7 @@ def edit_objects(pieces: Iterable[bytes], edit: Callable[[bytes], bytes]) -> Ite
             elif first == ord("}"):
                 depth -= 1
                 if depth == 0:
-                    parts += (text[num_done:begin], edit(text[begin:place]))
+                    parts += (text[num_done:begin], text[begin:place])
                     num_done = place
                 depth = max(depth, 0)
             elif token[1] != b'"':
@@ -48,9 +59,9 @@ def edit_objects(pieces: Iterable[bytes], edit: Callable[[bytes], bytes]) -> Ite
         else:
             place = len(text)
         kept = begin if depth else place
-        yield b"".join((*parts, text[num_done:kept]))
+        yield [*parts, text[num_done:kept]]
         text, place = text[kept:], place - kept
-    yield text
+    yield [text]
 
 
 def on_one_line(text: bytes) -> bytes:

@@ -7,8 +7,10 @@ import functools
 import gzip
 import http.server
 import io
+import itertools
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,7 @@ class TestParquet:
 
 def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
     source = read(tmp_path, "[[1, 2], [3, 4]]", "a.json", id_field="0")
-    with pytest.raises(SourceError, match="item 0: '0' must hold"):
+    with pytest.raises(SourceError, match="is not a JSON array of objects: at its start, "):
         items_of(source)
 
 
@@ -208,6 +210,7 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         formats.read(str(tmp_path / "none.csv"), ReadOptions())
 
 
+NO_ARRAY = "a.json is not a JSON array of objects: "
 LONG = [{"id": 1, "n": 2**70 + 1}, {"id": 2, "n": -(10**18), "t": "ä"}]
 
 
@@ -227,13 +230,36 @@ class TestParsedItems:
         places = ("item 0", "item 1") if is_array else ("line 1", "line 3")
         assert [place for place, _ in found] == [f"a.json, {place}" for place in places]
 
+    @pytest.mark.parametrize("text", ["[", ""])
+    def test_no_more_is_read_than_the_items_wanted_need(self, text: str) -> None:
+        num_read = 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal num_read
+            yield text.encode()
+            for number in range(1_000):
+                num_read += 1
+                yield b'{"id": %d}%s\n' % (number, b"," if text else b"")
+
+        items = formats.parsed_items(pieces(), "a.json")
+        assert next(items)[1] == {"id": 0}
+        assert num_read <= 2
+
+    def test_what_cannot_become_an_array_of_objects_is_not_read_on(self) -> None:
+        endless = itertools.chain([b"["], itertools.repeat(b"1, "))
+        with pytest.raises(SourceError, match="is not a JSON array of objects"):
+            next(formats.parsed_items(endless, "a.json"))
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ('[{"id": 1}, {"id": 2} {"id": 3}]', "a.json is not JSON: "),
-            ('[{"id": 1}', "a.json is not JSON: "),
-            ("[1,]", "a.json is not JSON: "),
-            ('[{"id": 1, "n": 1e400}]', "a.json is not JSON: "),
+            ('[{"id": 1}, {"id": 2} {"id": 3}]', f"{NO_ARRAY}after item 1, expected ',', found ''"),
+            ('[{"id": 1}', f"{NO_ARRAY}after item 0, expected ']', found ''"),
+            ('[{"id": 1}] "{}', f"{NO_ARRAY}after item 0, expected ']', found ']\"{{}}'"),
+            ('[{"id": 1}, 5]', f"{NO_ARRAY}after item 0, expected ']', found ',5]'"),
+            ('[{"id": 1},]', f"{NO_ARRAY}after item 0, expected ']', found ',]'"),
+            ("[1,]", f"{NO_ARRAY}at its start, expected '[]', found '[1,]'"),
+            ('[{"id": 1, "n": 1e400}]', "a.json, item 0: "),
             ('{"id": 1}\n{"id": 2', "a.json, line 2: "),
             ('{"id": 1}\n{"id": NaN}', "a.json, line 2: "),
             ("id,name\n1,a\n", "a.json, line 1: "),
