@@ -121,7 +121,7 @@ async def trim_periodically() -> None:
     while True:
         await asyncio.sleep(POLL_SECONDS)
         is_wanted = _trim_wanted.is_set()
-        if is_wanted:  # a wish that comes only now is for the next check
+        if is_wanted:  # a request that comes only now is for the next check
             _trim_wanted.clear()
         trimmer.trim_if_due(is_wanted=is_wanted)
 

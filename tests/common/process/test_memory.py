@@ -116,7 +116,7 @@ async def test_a_running_process_trims_once_it_is_asked(monkeypatch: pytest.Monk
     keeping.cancel()
 
 
-async def test_a_wish_to_trim_that_comes_during_a_check_is_kept(
+async def test_a_request_to_trim_that_comes_during_a_check_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class AskedLate(threading.Event):
