@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from common.analysis.characters import (
     CLASS_SHIFT,
     PAGE_CELLS,

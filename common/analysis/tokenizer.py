@@ -12,7 +12,7 @@ Questions: which words has this span of bytes, as they stand in the vocabulary; 
     position   0   0 1    2  2    3    3
 
     text       Café      MÜLLER
-    words      cafe ´    muller ´    (´: the term of the spelling, `common.analysis.accents`)
+    words      cafe ´    muller ´    (´: the term of the spelling, `accented_spellings`)
     position   0    0    1      1
 
 - A word is a run of letters and digits; everything else separates, apostrophes too.
@@ -41,7 +41,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.accents import ACCENT_CELLS, ACCENT_PAGES, SPELLING_BYTES, SPELLING_START
+from common.analysis.accented_spellings import (
+    ACCENT_CELLS,
+    ACCENT_PAGES,
+    SPELLING_BYTES,
+    SPELLING_START,
+)
 from common.analysis.characters import (
     ASCII_FOLDING,
     CLASS_SHIFT,

@@ -22,7 +22,7 @@ from common import data_directory
 from common.data_directory import explaining_disk_failure
 from common.durable_files import make_folder, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest, Unavailable
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.logs import Log
 from common.process.threads import to_the_end
 from common.protocol.messages import BackupRequest

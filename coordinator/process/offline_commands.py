@@ -37,7 +37,7 @@ from typing import BinaryIO, Final
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
 from common.durable_files import sync_file, sync_folder, write_atomically
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.printable import printable
 from common.process.python_command import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version

@@ -17,7 +17,7 @@ import msgspec
 
 from common.errors import ServiceError, Unavailable
 from common.limits import Limits
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.logs import Log
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex

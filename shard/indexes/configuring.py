@@ -1,4 +1,4 @@
-"""Revisions of an index's configuration: built in the background, then put in force (`rebuild`)."""
+"""Revisions of an index's configuration: built in the background, then put in force (`reindex`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merger import Merger
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from shard.storage.refusals import StorageFailure, explaining_refusal
 
 T = TypeVar("T")
@@ -76,21 +76,21 @@ class Configurer:
                 raise
         self._merger.notify(entry.number)
 
-    async def _build(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> Rebuild:
-        def make() -> Rebuild:
+    async def _build(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> Reindex:
+        def make() -> Reindex:
             # On the writer's thread: only it may compact the log and number paths.
             index.writer.settle(horizon)
-            return Rebuild(index.partition, entry)
+            return Reindex(index.partition, entry)
 
         with explaining_refusal("to build the index again"):
-            rebuild = await asyncio.wrap_future(index.submit(make))
+            reindex = await asyncio.wrap_future(index.submit(make))
         try:
             with explaining_refusal("to build the index again"):
-                await self._in_thread(rebuild.run)
+                await self._in_thread(reindex.run)
         except BaseException:
-            await self._in_thread(rebuild.discard)
+            await self._in_thread(reindex.discard)
             raise
-        return rebuild
+        return reindex
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()

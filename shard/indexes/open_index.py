@@ -13,7 +13,7 @@ from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from shard.partition.merger import flush
 from shard.partition.partition import Partition
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from shard.partition.writer import Writer
 
 _log = Log("shard")
@@ -37,7 +37,7 @@ class OpenIndex:
     partition: Partition
     writer: Writer
     thread: ThreadPool
-    prepared: Rebuild | None = field(default=None)
+    prepared: Reindex | None = field(default=None)
     used: int = 0
     num_users: int = 0
 

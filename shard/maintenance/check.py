@@ -33,17 +33,17 @@ from common.process import logs
 from common.process.printable import printable
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
+from shard.partition.configuration_generation import Generation
 from shard.partition.derived_files import DerivedFiles
-from shard.partition.generation import Generation
 from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
-from shard.segment.doc_numbers import places_of, records_of
+from shard.segment.doc_records import places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
-from shard.storage.codecs import number_key
+from shard.storage.lmdb_codecs import number_key
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import (
@@ -53,6 +53,7 @@ from shard.storage.group_log import (
     read_tombstones,
     write_state,
 )
+from shard.storage.lmdb_codecs import number_key
 from shard.storage.manifest import (
     MANIFEST_FILE,
     SHARD_FILE,

@@ -36,18 +36,18 @@ from common.errors import InternalError, StorageFull
 from common.json.item_scanner import STORED_LIMITS, ItemScanner
 from common.placement import shards_of
 from common.process import logs
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import rebuild_index
 from shard.partition.index_entry import read_entry, read_restored, write_restored
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
-from shard.storage.codecs import as_bytes_array, item_place, key_number
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
+from shard.storage.lmdb_codecs import as_bytes_array, item_place, key_number
 from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,

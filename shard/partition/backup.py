@@ -23,14 +23,14 @@ import xxhash
 from common.data_directory import shard_folder
 from common.durable_files import sync_file, sync_folder
 from common.errors import InternalError, InvalidRequest, StorageFull
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.shard_settings import ShardSettings
 from shard.partition.index_entry import write_restored
 from shard.partition.partition import Partition
-from shard.storage.codecs import number_key
 from shard.storage.environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.group_log import read_groups, read_state, write_state
+from shard.storage.lmdb_codecs import number_key
 from shard.storage.meta_page import read_meta_page
 from shard.storage.refusals import DamagedEnvironment
 from shard.storage.source_positions import roll_back_positions

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.logs import Log
-from shard.partition.generation import Generation
+from shard.partition.configuration_generation import Generation
 from shard.segment.builder.segment_builder import merge_to_file
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.merge_arrays import MergeAllocator
@@ -67,7 +67,7 @@ class Loaded:
 class DerivedFiles:
     """The derived files in the folder of one index.
 
-    Several threads may write files (the merger, and a rebuild in the background). A thread that
+    Several threads may write files (the merger, and a reindex in the background). A thread that
     commits holds `commit_lock` from the moment it decides what to commit.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from common.protocol.messages import FingerprintResponse
-from shard.segment.doc_numbers import records_of
+from shard.segment.doc_records import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.documents import DocumentStore
 

@@ -16,8 +16,8 @@ from common.placement import hash_id
 from common.protocol.write_operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
 from shard.segment.columns.external_ids import find_few_live, find_live, hash_ids, is_item_of
-from shard.segment.doc_numbers import numbers_of, places_of, records_of
-from shard.storage.codecs import as_bytes_array
+from shard.segment.doc_records import numbers_of, places_of, records_of
+from shard.storage.lmdb_codecs import as_bytes_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import StorageFull
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.logs import Log
 from common.process.memory import trim_soon
 from common.process.priority import run_in_background
@@ -43,7 +43,7 @@ from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
-from shard.segment.doc_numbers import records_of
+from shard.segment.doc_records import records_of
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView

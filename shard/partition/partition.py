@@ -3,7 +3,7 @@
     Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
                ├─ derived                      its files                     (derived_files.py)
                ├─ groups                       the log of recent writes      (logged_groups.py)
-               ├─ generation                   what one configuration makes of it  (generation.py)
+               ├─ generation                   items as configured    (configuration_generation.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
                ├─ history ── Snapshot          what a search sees            (snapshot_history.py)
@@ -33,9 +33,9 @@ from common.errors import InternalError, InvalidRequest, ServiceError
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, with_merged, without_groups
+from shard.partition.configuration_generation import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable_documents import are_there
-from shard.partition.generation import Generation
 from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.logged_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress

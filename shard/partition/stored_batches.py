@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.storage.codecs import as_bytes_array
+from shard.storage.lmdb_codecs import as_bytes_array
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-    from shard.partition.generation import Generation
+    from shard.partition.configuration_generation import Generation
     from shard.segment.segment import Segment
     from shard.storage.documents import DocumentStore
     from shard.storage.environment import Environment

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import InternalError, StorageFull, Unavailable
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.logs import Log
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
@@ -45,11 +45,10 @@ from common.protocol.messages import (
 from common.protocol.write_operations import Operation
 from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
-from shard.segment.doc_numbers import record_bounds
+from shard.segment.doc_records import record_bounds
 from shard.segment.segment import Segment
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.environment import SubDatabase, Transaction
-from shard.storage.group_extent import write_extent
 from shard.storage.group_log import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
@@ -60,6 +59,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
+from shard.storage.group_shards import write_extent
 from shard.storage.refusals import StorageFailure, is_disk_full
 from shard.storage.source_positions import roll_back_positions, write_positions
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from common.errors import ConfigurationSwitched
-from common.process.faults import fault
+from common.process.fault_injection import fault
 from common.process.loop_scheduler import LoopScheduler
 from common.process.priority import run_in_background
 from common.process.request_ids import carried

@@ -23,16 +23,16 @@ from shard.query.spelling.spacings import (
     spacing_freq,
     spacing_freq_among,
 )
-from shard.query.statistics.segment_statistics import (
-    doc_freqs,
-    field_statistics,
-    freqs_of_near_words,
-)
-from shard.query.statistics.visible_statistics import (
+from shard.query.statistics.filtered_statistics import (
     Visible,
     visible_doc_freqs,
     visible_docs,
     visible_field_statistics,
+)
+from shard.query.statistics.segment_statistics import (
+    doc_freqs,
+    field_statistics,
+    freqs_of_near_words,
 )
 from shard.query.text.whole_fields import whole_freq, whole_freq_among
 from shard.read.field_languages import languages_of

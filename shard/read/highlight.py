@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from common.analysis.analyzer import Analyzer
 from common.deadline import check_call
 from common.json.string_values import texts_of

@@ -22,7 +22,7 @@ from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, 
 from common.query import Filter
 from shard.collect.facets.counted_matches import CountedMatches
 from shard.collect.facets.range_counts import all_ranges, group_of
-from shard.collect.top_hits.segment_order import first_docs_by
+from shard.collect.top_hits.segment_top_k import first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
 from shard.query.filters.filter_matches import match_filters, narrow, resolve_groups
 from shard.query.matches import Matches

@@ -2,11 +2,11 @@
 
     segment            named arrays over a run of documents: a file, mapped
     snapshot           segments minus deleted documents: what a search sees
-    doc_numbers        document → its record, its place in the order of insertion
+    doc_records        document → its record, its place in the order of insertion
     doc_sets           sets of documents: bitsets and lists; in files, stored_sets
     field_registry     path → field number
     facet_dictionary   facet value ↔ number, over all segments of a shard
-    first_touch        verifies the blocks of a large file when they are touched
+    lazy_verification  verifies the blocks of a large file when they are touched
     merge_arrays       the arrays of a merge, in bounded memory
 
     items/             JSON → values, by field and document

@@ -5,7 +5,7 @@ trusted? The structures that build and read the arrays know their meaning; here 
 types and bytes.
 
     name                        by
-    docs.*                      doc_numbers
+    docs.*                      doc_records
     ids.*                       external_ids
     text.*                      text_index
     facet.<field number>.*      facet_columns
@@ -40,7 +40,7 @@ The file is derived from the documents in LMDB. It is written under a temporary 
 renamed, so under its final name it is whole, unless the disk or a power loss damaged it: the
 checksums detect that. Opening verifies it by reading the file (never through the mapping: a
 truncated file raises SIGBUS there) and only then maps it; a large file may be mapped at once, and
-each block verified when it is first touched (`first_touch.py`). The mapping is private and
+each block verified when it is first touched (`lazy_verification.py`). The mapping is private and
 copy-on-write, so its arrays have the same (writable) type as arrays in memory, which the kernels
 need; no code writes to them.
 
@@ -70,7 +70,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from common.chunked_io import CALL_BYTES, read_all, write_all
-from shard.segment.first_touch import FirstTouch, watch
+from shard.segment.lazy_verification import LazyVerification, watch
 
 Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
@@ -84,7 +84,7 @@ ALIGNMENT = 64
 HEADER_BYTES = 64
 BLOCK_BYTES = 256 << 10
 """Bytes with a checksum of their own: the first search that touches a block waits for all of it."""
-FIRST_TOUCH_BYTES_MIN = 4 << 20
+LAZY_VERIFICATION_BYTES_MIN = 4 << 20
 """Smaller files are verified when they are opened: that takes 1 ms, or 10 ms from the disk."""
 EXIT_DAMAGED = 71
 """Status of a process that met a damaged block of a file that it had mapped."""
@@ -142,8 +142,8 @@ class Segment:
     __slots__ = (
         "__weakref__",  # so that caches can drop what is derived from a segment that is gone
         "_arrays",
-        "_first_touch",
         "_mapping",
+        "_verification",
         "caches",
         "checksum",
         "meta",
@@ -162,11 +162,11 @@ class Segment:
         path: Path | None = None,
         checksum: str = "",
         mapping: mmap.mmap | None = None,
-        first_touch: FirstTouch | None = None,
+        verification: LazyVerification | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self._mapping = mapping
-        self._first_touch = first_touch
+        self._verification = verification
         self.num_docs = num_docs
         self.meta = dict(meta or {})
         self.path = path
@@ -200,15 +200,15 @@ class Segment:
     @property
     def is_verified(self) -> bool:
         """Whether opening the file, or `verify_all`, has verified all blocks."""
-        return self._first_touch is None or self._first_touch.is_done
+        return self._verification is None or self._verification.is_done
 
     def verify_searched(self, is_stopping: threading.Event | None = None) -> None:
         """Verify the arrays that most searches read, and thereby read them from the disk.
 
         Otherwise as `verify_all`.
         """
-        if self._first_touch is not None:
-            self._first_touch.verify_spans(self._searched_spans(), is_stopping)
+        if self._verification is not None:
+            self._verification.verify_spans(self._searched_spans(), is_stopping)
 
     def _searched_spans(self) -> list[tuple[int, int]]:
         """Return the spans [start, end) of the arrays that most searches read, in bytes.
@@ -230,8 +230,8 @@ class Segment:
 
         A damaged block ends the process. Once `is_stopping` is set, it returns early.
         """
-        if self._first_touch is not None:
-            self._first_touch.verify_all(is_stopping)
+        if self._verification is not None:
+            self._verification.verify_all(is_stopping)
 
     def remapped(self) -> Segment:
         """Verify the segment, and return it with a mapping of its own for one sequential pass.
@@ -269,7 +269,7 @@ class Segment:
         Args:
             path: of the file.
             on_first_touch: let the blocks of a large file be verified when they are first touched,
-                if possible; a damaged one then ends the process (`first_touch.py`).
+                if possible; a damaged one then ends the process (`lazy_verification.py`).
 
         Raises:
             DamagedSegment: the file is truncated, changed, of another version, or missing, as far
@@ -279,11 +279,11 @@ class Segment:
         try:
             with path.open("rb", buffering=0) as file:
                 blocks = _read_head(file.fileno(), path)
-                if blocks is None or not on_first_touch or blocks.end < FIRST_TOUCH_BYTES_MIN:
+                if blocks is None or not on_first_touch or blocks.end < LAZY_VERIFICATION_BYTES_MIN:
                     _verify(file.fileno(), path, blocks)
                     return cls.map(path)
                 mapping = _map(path)
-                first_touch = watch(
+                verification = watch(
                     mapping,
                     path,
                     blocks.checksums.tobytes(),
@@ -292,9 +292,9 @@ class Segment:
                     block_bytes=BLOCK_BYTES,
                     exit_status=EXIT_DAMAGED,
                 )
-                if first_touch is None:
+                if verification is None:
                     _verify(file.fileno(), path, blocks)
-                return cls._from_buffer(mapping, path, first_touch)
+                return cls._from_buffer(mapping, path, verification)
         except OSError as error:
             if error.errno in _RAN_OUT:
                 raise
@@ -311,7 +311,7 @@ class Segment:
 
     @classmethod
     def _from_buffer(
-        cls, mapping: mmap.mmap, path: Path, first_touch: FirstTouch | None = None
+        cls, mapping: mmap.mmap, path: Path, verification: LazyVerification | None = None
     ) -> Segment:
         directory_size = int.from_bytes(mapping[12:16], "little")
         directory = orjson.loads(mapping[HEADER_BYTES : HEADER_BYTES + directory_size])
@@ -327,7 +327,7 @@ class Segment:
             path=path,
             checksum=mapping[24:32].hex(),
             mapping=mapping,
-            first_touch=first_touch,
+            verification=verification,
         )
 
 

@@ -1,21 +1,21 @@
 """LMDB, the truth, and the files derived from it.
 
-    environment        the LMDB environment of an index
-    reader_gate        many readers of it, or one writer alone
-    meta_page          its meta pages, checked before LMDB trusts them
-    page_check         its other pages, checked before LMDB follows them
-    refusals           errors of the disk, and of damaged files
-    codecs             encodes its keys and values
-    documents          record → the bytes that a client sent
+    environment          the LMDB environment of an index
+    reader_gate          many readers of it, or one writer alone
+    meta_page            its meta pages, checked before LMDB trusts them
+    page_check           its other pages, checked before LMDB follows them
+    refusals             errors of the disk, and of damaged files
+    lmdb_codecs          encodes its keys and values
+    documents            record → the bytes that a client sent
     compression_dictionaries  of words or of zstd, trained on the first items of an index
-    item_values        checks and decodes the items of a page in one pass
-    item_compression/  items as sequences of words
-    group_log          recent write groups, and tombstones
-    group_extent       shards that the newest group changes, where several hosts share a log
-    source_positions   how far the followed databases have been read
-    manifest           names the derived files, and the state that they reflect
-    read_ahead         reads files before they are needed
-    residency          bounds how much of them is in memory
+    item_batch_decoding  checks and decodes the items of a page in one pass
+    item_compression/    items as sequences of words
+    group_log            recent write groups, and tombstones
+    group_shards         shards that the newest group changes, where several hosts share a log
+    source_positions     how far the followed databases have been read
+    manifest             names the derived files, and the state that they reflect
+    read_ahead           reads files before they are needed
+    residency            bounds how much of them is in memory
 
 `FORMAT.md` describes every byte on disk.
 """

@@ -20,7 +20,7 @@ most), on one core of a 2-core virtual machine:
     compress, decompress (shop items)               3.1 µs, 1.6 µs    3.4 µs, 1.9 µs
 
 The zstd frames have neither a magic number nor a dictionary id (8 bytes an item): the codec byte of
-the value names both (`codecs`).
+the value names both (`lmdb_codecs`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ import zstandard
 from numpy.typing import NDArray
 
 from common.errors import InternalError
-from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, ITEMS_AT_ONCE, as_bytes_array
+from shard.storage.item_batch_decoding import read_values
 from shard.storage.item_compression.word_codes import WordCodes
 from shard.storage.item_compression.word_dictionary import DamagedDictionary
 from shard.storage.item_compression.word_training import train_words
-from shard.storage.item_values import read_values
+from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, ITEMS_AT_ONCE, as_bytes_array
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024

@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 from common.errors import InternalError
 from common.page_byte_limit import FEW_ITEMS, page_too_large
 from shard.caches.recent_items import RECENT_ITEMS
-from shard.storage.codecs import (
+from shard.storage.compression_dictionaries import (
+    TRAINING_ITEM_BYTES_MAX,
+    TRAINING_ITEMS_MAX,
+    WordsDictionary,
+    ZstdDictionary,
+    open_words,
+    train_dictionary,
+)
+from shard.storage.environment import Environment, SubDatabase, Transaction
+from shard.storage.lmdb_codecs import (
     CODEC_RAW,
     CODEC_WORDS,
     DICTIONARIES_MAX,
@@ -40,15 +49,6 @@ from shard.storage.codecs import (
     key_number,
     number_key,
 )
-from shard.storage.compression_dictionaries import (
-    TRAINING_ITEM_BYTES_MAX,
-    TRAINING_ITEMS_MAX,
-    WordsDictionary,
-    ZstdDictionary,
-    open_words,
-    train_dictionary,
-)
-from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.page_check import END
 
 _SIZE_BYTES = 18

@@ -10,7 +10,7 @@ Questions it answers: which sub-database maps what to what; is the file whole; i
 
 Keys are big-endian, so that LMDB's byte order is the numbers' order and records are appended to the
 right edge of the tree: a page is filled once and never split. Values begin with a checksum; see
-codecs.py and FORMAT.md.
+lmdb_codecs.py and FORMAT.md.
 
 Commits are always synchronous, and the map is never writable: without the first, a power loss could
 destroy the database; with the second, a full disk could.

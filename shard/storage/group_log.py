@@ -8,7 +8,7 @@
     meta         maps "state" to
                  | next record u64 | seq max u64 | seq compacted u64 | num docs u64 |
 
-(each after checksum and version, see codecs.py)
+(each after checksum and version, see lmdb_codecs.py)
 
 A write group appends one value to `groups`: a few bytes at the right edge of a tree, whatever
 records it deletes. To write tombstones immediately would rewrite a chunk of up to 8 KiB with every
@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from shard.storage.codecs import decode_value, encode_value, key_number, number_key
 from shard.storage.environment import SubDatabase, Transaction
+from shard.storage.lmdb_codecs import decode_value, encode_value, key_number, number_key
 
 _GROUP = struct.Struct("<QIII")
 _STATE = struct.Struct("<QQQQ")

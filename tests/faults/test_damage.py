@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.kernels.decorator import needs_numba
-from shard.segment.segment import BLOCK_BYTES, FIRST_TOUCH_BYTES_MIN
+from shard.segment.segment import BLOCK_BYTES, LAZY_VERIFICATION_BYTES_MIN
 from shard.storage.environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service, run_command
@@ -88,7 +88,7 @@ def test_damage_in_a_segment_that_is_verified_while_it_serves_is_never_served(
         client.close()
         assert service.terminate() == 0
         path = max(segment_files(service.data), key=lambda one: one.stat().st_size)
-        assert path.stat().st_size > FIRST_TOUCH_BYTES_MIN
+        assert path.stat().st_size > LAZY_VERIFICATION_BYTES_MIN
         content = bytearray(path.read_bytes())
         for block in range(2, len(content) // BLOCK_BYTES):
             content[block * BLOCK_BYTES + 100] ^= 16

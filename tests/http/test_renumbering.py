@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shard.partition import rebuild
+from shard.partition import reindex
 from tests.http.local_service import local_service
 from tests.service import Client
 
@@ -30,7 +30,7 @@ def _buckets(client: Client) -> dict[str, dict[str, int]]:
 async def test_dead_values_go_on_all_shards_and_in_the_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuild, "DEAD_VALUES_MIN", 1_000)
+    monkeypatch.setattr(reindex, "DEAD_VALUES_MIN", 1_000)
 
     def known() -> int:
         (memory,) = service.services.search._path.memories._memories.values()

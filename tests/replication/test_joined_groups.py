@@ -21,8 +21,8 @@ from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition
 from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
-from shard.segment.doc_numbers import places_of, records_of
-from shard.storage.group_extent import Extent, read_extent
+from shard.segment.doc_records import places_of, records_of
+from shard.storage.group_shards import Extent, read_extent
 from shard.storage.source_positions import read_positions
 
 NUM_SHARDS = 2

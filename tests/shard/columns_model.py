@@ -15,7 +15,7 @@ from pyroaring import FrozenBitMap
 from common.index_configuration import IndexConfiguration
 from common.values import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
-from shard.segment.doc_numbers import build_doc_numbers, records_of
+from shard.segment.doc_records import build_doc_records, records_of
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import Extraction, extract
@@ -54,7 +54,7 @@ def build_segment(
     arrays: dict[str, NDArray[Any]] = dict(build_columns(extraction, facets))
     if has_texts:
         arrays.update(build_text(extraction, np.ones(len(registry.paths) + 1, np.bool_)))
-    numbers = build_doc_numbers(
+    numbers = build_doc_records(
         np.array(range(len(items)) if places is None else places, np.uint64),
         np.array(range(len(items)) if records is None else records, np.uint64),
     )

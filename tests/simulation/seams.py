@@ -20,7 +20,7 @@ from typing import Any
 
 import lmdb
 
-from common.process import faults, priority
+from common.process import fault_injection, priority
 from common.process.threads import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
@@ -59,7 +59,7 @@ def standing_in(world: World, kill: Callable[[int, int], None]) -> Iterator[None
         for module in [one for name, one in sys.modules.items() if name.split(".")[0] in PACKAGES]:
             for name, value in list(vars(module).items()):
                 stand_in = stand_ins.get(id(value))
-                if stand_in is not None and module is not faults:
+                if stand_in is not None and module is not fault_injection:
                     bound.append((module, name, value))
                     setattr(module, name, stand_in)
         yield
@@ -149,5 +149,5 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     def fault(name: str) -> None:
         world.maybe_pause()
 
-    stand_ins[id(faults.fault)] = fault
+    stand_ins[id(fault_injection.fault)] = fault
     return stand_ins

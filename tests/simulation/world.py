@@ -4,8 +4,8 @@ Everything that runs in the service, be it an event loop, a writer thread or an 
 as a *strand*: a real thread, of which exactly one has the baton. It gives the baton back at every
 point where production code could be interrupted in a way that matters: between two callbacks of an
 event loop, when it waits for a lock, a condition or a future, at every fault point
-(`common.process.faults`), before every rename and sync. Then the generator chooses among all
-strands that could go on. So one seed is one schedule, the same every time, and other seeds are
+(`common.process.fault_injection`), before every rename and sync. Then the generator chooses among
+all strands that could go on. So one seed is one schedule, the same every time, and other seeds are
 other schedules.
 
 Time is virtual: a step costs some random microseconds, and when no strand can go on it jumps to the

@@ -33,7 +33,7 @@
 #include <string.h>
 
 #include "core/runtime/nrt.h"
-#include "first_touch.h"
+#include "lazy_verification.h"
 #include "table.h"
 
 enum fit { FITS, MISFITS, RAISES };
@@ -367,9 +367,9 @@ static PyMethodDef methods[] = {
     {"load", load, METH_NOARGS, "Return the kernels by \"module.function\"."},
     {"level", get_level, METH_NOARGS,
      "Return the level of processors whose kernels run here, None if there is none."},
-    {"watch", first_touch_watch, METH_VARARGS, "Verify a mapping's blocks when first touched."},
-    {"verify", first_touch_verify, METH_VARARGS, "Verify some of its blocks now."},
-    {"forget", first_touch_forget, METH_VARARGS, "Forget a mapping that is gone."},
+    {"watch", lazy_verification_watch, METH_VARARGS, "Verify a mapping's blocks when first touched."},
+    {"verify", lazy_verification_verify, METH_VARARGS, "Verify some of its blocks now."},
+    {"forget", lazy_verification_forget, METH_VARARGS, "Forget a mapping that is gone."},
     {NULL, NULL, 0, NULL},
 };
 

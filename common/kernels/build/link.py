@@ -119,7 +119,7 @@ def link(
         module=extension.name.partition(".")[0],
     )
     table = "\n".join(_table(plan, folder, levels))
-    first_touch = (_HERE / "first_touch.h").read_text()
+    lazy_verification = (_HERE / "lazy_verification.h").read_text()
     work = folder / "link"
     shutil.rmtree(work, ignore_errors=True)  # of a build that was killed
     work.mkdir()
@@ -128,8 +128,8 @@ def link(
         (work / "table.c").write_text('#include "table.h"\n' + table)
         (work / "sources.c").write_text(_sources(plan))
         parts = [
-            _object(folder, work, _HERE / "extension.c", header + first_touch),
-            _object(folder, work, _HERE / "first_touch.c", first_touch),
+            _object(folder, work, _HERE / "extension.c", header + lazy_verification),
+            _object(folder, work, _HERE / "lazy_verification.c", lazy_verification),
             _object(folder, work, work / "table.c", header + table),
             _memory_management(folder),
             *objects,

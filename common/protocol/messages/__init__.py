@@ -16,13 +16,6 @@ from common.protocol.messages.catalog import (
     SnapshotSource,
     Welcome,
 )
-from common.protocol.messages.dictionaries import (
-    FACET_VALUES_MAX,
-    FacetValuesRequest,
-    FacetValuesResponse,
-    FieldNamesRequest,
-    FieldNamesResponse,
-)
 from common.protocol.messages.hosts import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.items import (
     FetchRequest,
@@ -32,6 +25,13 @@ from common.protocol.messages.items import (
     HighlightRequest,
 )
 from common.protocol.messages.message import PROTOCOL_VERSION, Message
+from common.protocol.messages.ordinal_lookups import (
+    FACET_VALUES_MAX,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FieldNamesRequest,
+    FieldNamesResponse,
+)
 from common.protocol.messages.search_request import (
     CubeFacet,
     CubeRequest,

@@ -2,7 +2,7 @@
 
 counted_matches    what counts are within: all, or without a facet's own clauses
 facet_counts       matches by facet value
-facet_pairs        pairs of a match and a value, for more than a count
+match_value_pairs  pairs of a match and a value, for more than a count
 trees              matches by node of a tree
 value_statistics   min, max and sum of numbers by facet value
 

@@ -21,7 +21,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32
 from common.protocol.messages import CubeRequest
-from shard.collect.facets.facet_pairs import FacetPairs, distinct_pairs
+from shard.collect.facets.match_value_pairs import MatchValuePairs, distinct_pairs
 from shard.segment.columns.code_counts import count_codes
 from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
@@ -148,7 +148,7 @@ class CubeGrid:
         rows[present] = self.rows_of([names[name - 1] for name in present.tolist()])
         self.add(part, Dimension(column.codes, column.starts, rows[name_of_code]))
 
-    def add_pairs(self, part: BinnedPart, pairs: FacetPairs) -> None:
+    def add_pairs(self, part: BinnedPart, pairs: MatchValuePairs) -> None:
         """Count pairs (match, row + 1), each once."""
         width = self._num_bins + 1
         cells = pairs.codes.astype(np.int64) * width + part.bins[pairs.docs]

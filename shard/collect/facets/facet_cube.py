@@ -33,9 +33,14 @@ from shard.collect.facets.calendar_buckets import calendar_buckets
 from shard.collect.facets.counted_matches import CountedMatches, Scope
 from shard.collect.facets.cube_bins import bins_of
 from shard.collect.facets.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin
-from shard.collect.facets.facet_pairs import FacetPairs, are_among, facet_pairs, field_values
 from shard.collect.facets.geo_counts import points_by_bucket
 from shard.collect.facets.histograms import histogram_of, intervals_of, intervals_within, numbers_of
+from shard.collect.facets.match_value_pairs import (
+    MatchValuePairs,
+    are_among,
+    field_values,
+    match_value_pairs,
+)
 from shard.collect.facets.range_counts import in_bounds, lacks_field, scope_of_range
 from shard.collect.facets.trees import nodes_of
 from shard.query.filters.filter_bitsets import resolve
@@ -123,9 +128,9 @@ def _add_facet(snapshot: Snapshot, facet: CubeFacet, part: BinnedPart, grid: Cub
         if number is not None:
             rows[number + 1] = row + 1
     if facet.facet.within is not None:
-        pairs = facet_pairs(snapshot, facet.facet, part.matches)
+        pairs = match_value_pairs(snapshot, facet.facet, part.matches)
         wanted = rows[pairs.codes]
-        grid.add_pairs(part, FacetPairs(pairs.docs[wanted > 0], wanted[wanted > 0]))
+        grid.add_pairs(part, MatchValuePairs(pairs.docs[wanted > 0], wanted[wanted > 0]))
         return
     column = facet_column(part.matches.view.segment, field)
     if column is not None:
@@ -158,12 +163,14 @@ def _add_column(
     grid.add(part, Dimension(column.codes, column.starts, rows))
 
 
-def _counted(part: BinnedPart, docs: NDArray[np.uint32], rows: NDArray[np.uint32]) -> FacetPairs:
+def _counted(
+    part: BinnedPart, docs: NDArray[np.uint32], rows: NDArray[np.uint32]
+) -> MatchValuePairs:
     """Return those pairs (document, row + 1) that have a row and match."""
     has_row = rows > 0
     docs, rows = docs[has_row], rows[has_row]
     is_match = are_among(part.matches, docs)
-    return FacetPairs(docs[is_match], rows[is_match])
+    return MatchValuePairs(docs[is_match], rows[is_match])
 
 
 def _add_range(snapshot: Snapshot, request: RangeRequest, part: BinnedPart, grid: CubeGrid) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.facets.facet_pairs import are_among
 from shard.collect.facets.histograms import (
     BucketColumn,
     BucketCounts,
@@ -27,6 +26,7 @@ from shard.collect.facets.histograms import (
     pays_off,
     tally,
 )
+from shard.collect.facets.match_value_pairs import are_among
 from shard.query.matches import Matches
 from shard.segment.columns.geo_columns import geo_column
 

@@ -24,7 +24,7 @@ from common.protocol.messages import RangeRequest
 from common.query import Same
 from shard.caches.derived import derived
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.facets.facet_pairs import are_among
+from shard.collect.facets.match_value_pairs import are_among
 from shard.collect.nested_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.query.matches import Matches

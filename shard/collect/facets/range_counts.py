@@ -24,9 +24,9 @@ from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query import And, Exists, Filter, Not, Range, Same
 from shard.collect.facets.calendar_buckets import calendar_buckets
-from shard.collect.facets.facet_pairs import are_among, field_values
 from shard.collect.facets.geo_counts import count_points
 from shard.collect.facets.histograms import BucketCounts, count_intervals, distinct_buckets
+from shard.collect.facets.match_value_pairs import are_among, field_values
 from shard.collect.facets.trees import count_nodes
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches

@@ -25,12 +25,12 @@ from common.protocol.messages import (
     ValueStatistics,
     ValueStatisticsRequest,
 )
-from shard.collect.facets.facet_pairs import (
+from shard.collect.facets.match_value_pairs import (
     NO_PAIRS,
-    FacetPairs,
+    MatchValuePairs,
     are_among,
-    facet_pairs,
     field_values,
+    match_value_pairs,
     ranges_of,
 )
 from shard.segment.columns.number_columns import number_column
@@ -165,7 +165,9 @@ def _statistics_of(
     )
 
 
-def _wanted_pairs(snapshot: Snapshot, request: ValueStatisticsRequest, part: Matches) -> FacetPairs:
+def _wanted_pairs(
+    snapshot: Snapshot, request: ValueStatisticsRequest, part: Matches
+) -> MatchValuePairs:
     """Return pairs of a match and a requested value, as its position in `keys`."""
     facet = request.facet
     dictionary = snapshot.dictionaries.get(facet.field)
@@ -176,24 +178,24 @@ def _wanted_pairs(snapshot: Snapshot, request: ValueStatisticsRequest, part: Mat
         length = snapshot.dictionary_lengths[facet.field]
         numbers = [dictionary.number(key, length) for key in request.keys]
         codes = [0 if number is None else number + 1 for number in numbers]
-        pairs = facet_pairs(snapshot, facet, part)
+        pairs = match_value_pairs(snapshot, facet, part)
     else:
         keys, every = field_values(snapshot, part.view, field)
         length = len(keys)
         known = {key: code + 1 for code, key in enumerate(keys)}
         codes = [known.get(key, 0) for key in request.keys]
         is_match = are_among(part, every.docs)
-        pairs = FacetPairs(every.docs[is_match], every.codes[is_match] + 1)
+        pairs = MatchValuePairs(every.docs[is_match], every.codes[is_match] + 1)
     slots = np.full(length + 1, -1, np.int64)
     for slot, code in enumerate(codes):
         slots[code] = slot
     slots[0] = -1
     at = slots[pairs.codes]
-    return FacetPairs(pairs.docs[at >= 0], at[at >= 0])
+    return MatchValuePairs(pairs.docs[at >= 0], at[at >= 0])
 
 
 def _add_numbers(
-    snapshot: Snapshot, part: Matches, name: str, wanted: FacetPairs, sums: _Sums
+    snapshot: Snapshot, part: Matches, name: str, wanted: MatchValuePairs, sums: _Sums
 ) -> None:
     """Add the numbers of documents to the statistics of their values."""
     field = snapshot.registry.number(name)

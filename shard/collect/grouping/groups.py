@@ -23,7 +23,7 @@ from common.protocol.messages import (
     SearchRequest,
 )
 from shard.collect.facets.counted_matches import CountedMatches, Scope
-from shard.collect.facets.facet_pairs import facet_pairs
+from shard.collect.facets.match_value_pairs import match_value_pairs
 from shard.collect.grouping.distinct import MatchValues, select_best, values_of
 from shard.collect.nested_elements import docs_without
 from shard.query.matches import Matches
@@ -125,7 +125,7 @@ class GroupCounter:
             check_call()
             if not part.count:
                 continue
-            pairs = facet_pairs(self._snapshot, request, part)
+            pairs = match_value_pairs(self._snapshot, request, part)
             keys.append(_keys(pairs.codes, values.of(i, pairs.docs)))
             if request.wants_missing:
                 if request.within is None:

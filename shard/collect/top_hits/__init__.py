@@ -1,7 +1,7 @@
 """The best hits of a search, in exact order.
 
 top_k           of a snapshot
-segment_order   of one segment
+segment_top_k   of one segment
 sort_levels     the criteria that order them
 random_order    a number per item, for random orders
 hits            what was chosen, and the values by which it is sorted

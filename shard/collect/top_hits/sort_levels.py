@@ -1,7 +1,7 @@
 """Sort levels: each turns one criterion of an order into a uint64 per match; smaller comes first.
 
 An order is a list of levels: the sort keys, then the score, then the insertion number ("place"),
-which is unique and so breaks every tie. `segment_order` compares them level by level, and asks
+which is unique and so breaks every tie. `segment_top_k` compares them level by level, and asks
 the later ones for keys of ties only.
 
     FieldLevel     rank of a text, ordered bits of a number or a distance
@@ -20,7 +20,7 @@ import numpy as np
 from shard.collect.top_hits.random_order import NUMBER_BITS, random_numbers
 from shard.query.matches import Matches
 from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
-from shard.segment.doc_numbers import places_of
+from shard.segment.doc_records import places_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,7 +1,7 @@
 """Top k: the best hits of a snapshot, in exact order, however many match and however deep.
 
 An order is a list of levels (`sort_levels`), each of which gives one uint64 per match; the last is
-unique and so breaks every tie. Each segment gives its best k (`segment_order`), and these are
+unique and so breaks every tie. Each segment gives its best k (`segment_top_k`), and these are
 merged: by the same keys if they compare across segments, else (texts ranked within a segment) by
 ranks of the texts of the few that are left.
 
@@ -24,14 +24,14 @@ from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, I64Array, U32Array, U64Array, int64
 from shard.caches.derived import derived
 from shard.collect.top_hits.hits import Hits, no_hits, ranked_hits
-from shard.collect.top_hits.segment_order import Best, SegmentOrder, are_places_ascending
+from shard.collect.top_hits.segment_top_k import Best, SegmentOrder, are_places_ascending
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
 from shard.segment.columns.sort_columns import MISSING_KEY, rank_texts
-from shard.segment.doc_numbers import (
-    DocNumbers,
-    doc_numbers,
+from shard.segment.doc_records import (
+    DocRecords,
+    doc_records,
     place_bounds,
     place_of,
     places_of,
@@ -58,7 +58,7 @@ def _first_of_few(
     view: int,
     docs: U32Array,
     scores: F64Array,
-    numbers: DocNumbers,
+    numbers: DocRecords,
     is_ascending: bool,
     num_hits: int,
 ) -> tuple[I64Array, U32Array, U64Array, U64Array, F64Array]:
@@ -176,7 +176,7 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     scores = _joined([part.scores for part in parts])
     if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
         view = snapshot.views[ordinals[0]]
-        numbers = doc_numbers(view.segment)
+        numbers = doc_records(view.segment)
         is_ascending = are_places_ascending(view)
         best = _first_of_few(ordinals[0], docs[0], scores, numbers, is_ascending, num_hits)
         return Hits(*best)

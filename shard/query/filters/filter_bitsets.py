@@ -65,7 +65,7 @@ from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import ElementSegment, element_segment
 from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.columns.text_columns import needs_texts, text_column
-from shard.segment.doc_numbers import records_of
+from shard.segment.doc_records import records_of
 from shard.segment.doc_sets import (
     add_docs,
     bitset_of,

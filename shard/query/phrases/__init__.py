@@ -1,7 +1,7 @@
 """Phrases: fields in which words are adjacent, in order.
 
-phrase             finds them
-phrase_seeds       the positions of a phrase's rarest word
-phrase_followers   which of these the other words follow
-frequent_pairs     postings of two frequent words that are adjacent, made before
+phrase               finds them
+phrase_seeds         the positions of a phrase's rarest word
+phrase_verification  which of these the other words follow
+frequent_pairs       postings of two frequent words that are adjacent, made before
 """

@@ -4,7 +4,7 @@
                     2  green   doc 3 title 0, 9       rarest word: each position is a seed
                                                       (`phrase_seeds`)
                     3  mile    doc 3 title 1          a seed survives if mile follows it by one
-                                                      (`phrase_followers`)
+                                                      (`phrase_verification`)
                        ──▶     doc 3 title, once
 
 Most documents with one word lack another, so documents are intersected first. In the remaining
@@ -34,9 +34,9 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64
 from shard.query.phrases.frequent_pairs import find_pair
-from shard.query.phrases.phrase_followers import follow
 from shard.query.phrases.phrase_seeds import list_seeds
-from shard.query.postings.term_lists import SearchedLists, docs_with_terms
+from shard.query.phrases.phrase_verification import follow
+from shard.query.postings.term_conjunction import SearchedLists, docs_with_terms
 from shard.segment.doc_sets import NO_DOCS, add_docs, bitset_of, pick_positions
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.query.postings.term_lists import TermLists
+    from shard.query.postings.term_conjunction import TermLists
     from shard.segment.text.text_index import TextIndex
 
 _ENTRIES_PER_DOC_MAX: Final = 16

@@ -1,7 +1,7 @@
 """Pruning: the best k documents, without scoring those that cannot be among them.
 
-bounds         what a document can score at most, by block and by group
-best_terms     prunes by these: one term, or all of several
-best_of_any    the same where any of several terms is enough
-best_of_word   the same for one word of many terms
+bounds                 what a document can score at most, by block and by group
+block_max_conjunction  prunes by these: one term, or all of several
+max_score_disjunction  the same where any of several terms is enough
+best_of_word           the same for one word of many terms
 """

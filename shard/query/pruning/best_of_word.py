@@ -39,7 +39,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.derived import derived
-from shard.query.postings.term_lists import SearchedLists
+from shard.query.postings.term_conjunction import SearchedLists
 from shard.query.scoring.bm25f import (
     T_MAX,
     Cells,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.query.postings.term_lists import TermLists
+    from shard.query.postings.term_conjunction import TermLists
     from shard.segment.segment import Segment
 
 ENTRIES_MIN: Final = 4_096

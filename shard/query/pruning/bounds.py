@@ -5,7 +5,7 @@
                    weight 1, in 256ths, uint8; only for terms with bitset postings
 
 A group bound is a fraction of a score, not of t, so the bounds of several terms can be added byte
-by byte (`best_terms.py` uses them).
+by byte (`block_max_conjunction.py` uses them).
 
 Bounds are computed under given tf norms and stay usable under slightly different ones: when weights
 or average field lengths move, `drift` is the factor by which a t, and so a score, may have grown.
@@ -41,7 +41,7 @@ from common.kernels.types import (
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.list_scan import ScoredTerm
-from shard.query.postings.term_lists import QueryTerms, TermLists
+from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
 from shard.query.scoring.scratch import SCRATCH
 from shard.segment.doc_sets import NO_BITS, has_bit

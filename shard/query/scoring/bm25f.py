@@ -25,8 +25,8 @@ The factor of t that depends on field and length is a table, `tf_norms[row, leng
 per segment and set of query fields. A field that the query leaves out has norm 0 and does not
 match.
 
-`term_lists` reads words that match a single term. Here, `add_terms` reads words that match many, by
-way of one accumulator cell per document; given candidates, it skips blocks that hold none.
+`term_conjunction` reads words that match a single term. Here, `add_terms` reads words that match
+many, by way of one accumulator cell per document; given candidates, it skips blocks that hold none.
 
 Cost: 6-8 ns an entry.
 """

@@ -33,7 +33,7 @@ from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_matches import narrow
-from shard.query.postings.term_lists import count_with_all_terms
+from shard.query.postings.term_conjunction import count_with_all_terms
 from shard.query.spelling.spacings import docs_with_all_of
 from shard.query.statistics.segment_statistics import count_docs_of, count_terms
 from shard.segment.doc_sets import NO_BITS, bitset_of, count_docs, has_bit, list_all_docs, pick_docs

@@ -2,7 +2,7 @@
 
     spider man   spider: 40 documents
                  man:    9,000
-                 both:   38              bitsets and posting lists (postings/term_lists.py)
+                 both:   38              bitsets and posting lists (postings/term_conjunction.py)
                  ──▶     31 of 38        their positions (phrases/phrase.py)
 
 A word may be cut in two anywhere, so the segment finds the parts it has: one search in the
@@ -23,7 +23,7 @@ from common.deadline import check_call
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
-from shard.query.postings.term_lists import docs_with_all_terms
+from shard.query.postings.term_conjunction import docs_with_all_terms
 from shard.segment.doc_sets import NO_BITS, NO_DOCS
 from shard.segment.text.text_index import text_index
 

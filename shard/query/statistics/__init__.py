@@ -1,5 +1,5 @@
 """Statistics that scoring needs of all shards before a search.
 
 segment_statistics   of a segment's live documents: by word and by field
-visible_statistics   of those among them that a key may see
+filtered_statistics  of those among them that a key may see
 """

@@ -1,6 +1,6 @@
 """Terms: the words of a vocabulary that a word of the query stands for.
 
-expansion        a word → the terms that match it, by match kind
-stem_classes     those of its stem
-prefix_descent   which terms of a half-typed word some documents have
+expansion         a word → the terms that match it, by match kind
+stem_classes      those of its stem
+prefix_expansion  which terms of a half-typed word some documents have
 """

@@ -1,6 +1,6 @@
 """One text query over one segment: how each of its clauses is read and scored.
 
-    clause ─▶ terms (expansion) ─▶ documents and scores (term_lists, bm25f, phrase)
+    clause ─▶ terms (expansion) ─▶ documents and scores (term_conjunction, bm25f, phrase)
 
 `clause_matching` combines the clauses; `strategy` decides what has to be scored at all.
 """
@@ -17,7 +17,7 @@ from common.query import Clause, Phrase, Word
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import phrase_terms, search_phrase
-from shard.query.postings.term_lists import QueryTerms, TermLists
+from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.proximity.proximity_ranking import rank_by_proximity
 from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores
 from shard.query.scoring.bm25f import (

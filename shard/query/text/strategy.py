@@ -2,10 +2,10 @@
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
-bounds can reach the top (both in `best_terms`), or united and scored likewise (`best_of_any`); the
-terms of one word are united, and scored where a document's one entry can reach the top
-(`best_of_word`); where words have several terms in several tiers, the hits of the best tier are
-scored and all others counted; what remains scores every hit.
+bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
+(`max_score_disjunction`); the terms of one word are united, and scored where a document's one entry
+can reach the top (`best_of_word`); where words have several terms in several tiers, the hits of the
+best tier are scored and all others counted; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from common.query import Word
-from shard.query.pruning import best_of_any, best_of_word
-from shard.query.pruning.best_terms import Pruning, choose_pruning
+from shard.query.pruning import best_of_word, max_score_disjunction
+from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
 from shard.query.text.evaluation import Evaluation
 
@@ -103,5 +103,7 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
         return Ranking.SCORE_ALL
     num_entries = sum([one.cost for one in plans])
     bonus_max = evaluation.prepared.bonus_max
-    is_faster = best_of_any.pays_off(evaluation.index.num_docs, len(plans), num_entries, bonus_max)
+    is_faster = max_score_disjunction.pays_off(
+        evaluation.index.num_docs, len(plans), num_entries, bonus_max
+    )
     return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

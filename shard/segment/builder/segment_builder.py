@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns.object_fields import ObjectFields, merge_object_fields
-from shard.segment.doc_numbers import TABLE_NAMES, build_doc_numbers, merge_doc_numbers
+from shard.segment.doc_records import TABLE_NAMES, build_doc_records, merge_doc_records
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import Extraction, extract
@@ -86,7 +86,7 @@ class SegmentBuilder:
             records: record number of each, ascending.
             places: insertion number of each.
         """
-        arrays, facts = build_doc_numbers(places, records)
+        arrays, facts = build_doc_records(places, records)
         arrays |= build_text(extraction, self._searchable())
         arrays |= build_columns(extraction, self._facets)
         arrays |= self._object_fields.build(extraction, self._facets)
@@ -116,7 +116,7 @@ def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64
         doc_maps: by part: new ordinal of each document, or -1.
     """
     num_docs = sum(count_kept(doc_map, IN_MEMORY) for doc_map in doc_maps)
-    arrays, facts = merge_doc_numbers(parts, doc_maps, num_docs, IN_MEMORY)
+    arrays, facts = merge_doc_records(parts, doc_maps, num_docs, IN_MEMORY)
     for more in _merge_arrays(parts, doc_maps, num_docs, IN_MEMORY):
         arrays |= more
     return Segment(arrays, num_docs=num_docs, meta=facts)
@@ -143,7 +143,7 @@ def merge_to_file(
     """
     num_docs = sum(count_kept(doc_map, allocator) for doc_map in doc_maps)
     with SegmentWriter(path, _possible_names(parts)) as writer:
-        docs, facts = merge_doc_numbers(parts, doc_maps, num_docs, allocator)
+        docs, facts = merge_doc_records(parts, doc_maps, num_docs, allocator)
         writer.write(docs)
         del docs
         for arrays in _merge_arrays(parts, doc_maps, num_docs, allocator):

@@ -1,6 +1,6 @@
 """Values by document, field by field.
 
-column_values      values → columns: the first step of every builder of one
+values_by_column   values → columns: the first step of every builder of one
 presence           field → documents that have it, by form of the value
 facet_columns      document ↔ facet values; counted by code_counts
 facet_rows         the codes of several facets of a document together

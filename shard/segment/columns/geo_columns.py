@@ -31,8 +31,8 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived import derived_by_key
-from shard.segment.columns.column_values import NUMBER_KINDS, group_values
 from shard.segment.columns.nested_elements import Elements
+from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.items.value_parsing import parse_numbers
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator

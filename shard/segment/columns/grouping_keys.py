@@ -32,7 +32,6 @@ import numpy as np
 
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.columns.column_values import KEY_KINDS, TEXT_KINDS
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.presence import Aspect, presence_of
@@ -45,6 +44,7 @@ from shard.segment.columns.sort_columns import (
     sort_column,
 )
 from shard.segment.columns.text_columns import TextColumn, text_column, texts_identity
+from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

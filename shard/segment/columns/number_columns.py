@@ -52,7 +52,7 @@ from common.kernels.types import (
 )
 from common.values import ValueKind
 from shard.caches.derived import derived_by_key
-from shard.segment.columns.column_values import NUMBER_KINDS, group_values
+from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs
 from shard.segment.items.extraction import Extraction
 from shard.segment.items.value_parsing import parse_numbers

@@ -56,7 +56,6 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.code_counts import Codes
-from shard.segment.columns.column_values import TEXT_KINDS
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.columns.text_columns import (
@@ -66,6 +65,7 @@ from shard.segment.columns.text_columns import (
     text_column,
     texts_identity,
 )
+from shard.segment.columns.values_by_column import TEXT_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

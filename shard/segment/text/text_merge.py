@@ -19,9 +19,9 @@ from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import merge_lengths
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import POSTINGS_PADDING, PostingLists
+from shard.segment.text.postings_union import NewDocs
 from shard.segment.text.postings_writer import lists_room
 from shard.segment.text.prefix_lists import PrefixPart, PrefixRanges
-from shard.segment.text.prefix_sums import NewDocs
 from shard.segment.text.term_merge import Filled, MergedText, PartBases, TextParts, merge_terms
 from shard.segment.text.text_index import InvertedText, text_arrays
 from shard.segment.text.vocabulary import TERM_PADDING, Terms, Vocabulary

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.accents import SPELLING_END
+from common.analysis.accented_spellings import SPELLING_END
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
@@ -506,7 +506,7 @@ class Vocabulary:
 
     @property
     def num_spellings(self) -> int:
-        """How many terms are spellings (`common.analysis.accents`); they come first."""
+        """How many terms are spellings (`common.analysis.accented_spellings`); they come first."""
         return num_spellings(self._terms)
 
     @property

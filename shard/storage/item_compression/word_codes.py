@@ -79,7 +79,7 @@ class WordCodes:
     def decode(self, frame: bytes) -> bytes | None:
         """Decode a frame; None if it is damaged. Any thread may call this.
 
-        The items of a page are decoded together, by `shard.storage.item_values`.
+        The items of a page are decoded together, by `shard.storage.item_batch_decoding`.
         """
         size = shift = at = 0
         for byte in frame[:_SIZE_BYTES_MAX]:

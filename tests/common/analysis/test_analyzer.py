@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from common.analysis.analyzer import Analyzer, is_lone_character, is_run, typo_budget
 from common.analysis.tokenizer import TERM_BYTES_MAX
 

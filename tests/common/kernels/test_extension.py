@@ -352,7 +352,7 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     assert sources.is_current(extension)
     build = tmp_path / "common" / "kernels" / "build"
     build.mkdir(parents=True)
-    for name in ("extension.c", "first_touch.h"):
+    for name in ("extension.c", "lazy_verification.h"):
         (build / name).write_text("")
         assert not sources.is_current(extension)
         (build / name).unlink()

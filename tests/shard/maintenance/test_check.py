@@ -26,9 +26,9 @@ from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch
 from shard.partition.writer import Writer
 from shard.segment.segment import Segment
-from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import State, read_state, write_state
+from shard.storage.lmdb_codecs import number_key
 from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,

@@ -14,12 +14,12 @@ from common.shard_settings import ShardSettings
 from shard.partition.merger import flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from shard.partition.writer import Writer
-from shard.segment.doc_numbers import places_of, records_of
+from shard.segment.doc_records import places_of, records_of
 from shard.segment.snapshot import Snapshot
-from shard.storage.codecs import number_key
 from shard.storage.environment import SubDatabase
+from shard.storage.lmdb_codecs import number_key
 
 SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=40)
 
@@ -149,6 +149,6 @@ def damage_item(shard: Shard, record: int) -> None:
 
 
 def reconfigure(shard: Shard, revision: int, **configuration: Any) -> None:
-    rebuild = Rebuild(shard.partition, index_entry(revision, **configuration))
-    rebuild.run()
-    rebuild.finish()
+    reindex = Reindex(shard.partition, index_entry(revision, **configuration))
+    reindex.run()
+    reindex.finish()

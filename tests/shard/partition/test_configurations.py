@@ -9,10 +9,10 @@ import pytest
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
-from shard.partition import rebuild as rebuild_module
+from shard.partition import reindex as reindex_module
 from shard.partition.merger import flush
 from shard.partition.partition import Partition
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from tests.shard.partition.local_shard import Shard, facet_counts, index_entry, reconfigure
 
 
@@ -21,13 +21,13 @@ def test_configuration_is_all_or_nothing_over_a_crash(shard: Shard, step: str) -
     items = [{"id": number, "color": "rg"[number % 2], "size": number % 3} for number in range(90)]
     shard.put(*items)
     entry = index_entry(2, aggregations={"color": {}, "size": {}})
-    rebuild = Rebuild(shard.partition, entry)
+    reindex = Reindex(shard.partition, entry)
     if step != "before":
-        rebuild.run()
+        reindex.run()
     if step == "active":
         shard.put({"id": 0, "color": "late", "size": 9})
         shard.apply((Operation.DELETE, "1"))
-        rebuild.finish()
+        reindex.finish()
         assert shard.partition.newest.revision == 2
     shard.crash()
     shard.open()
@@ -52,11 +52,11 @@ def test_configuration_is_all_or_nothing_over_a_crash(shard: Shard, step: str) -
 def test_change_of_what_acts_at_query_time_builds_nothing(shard: Shard) -> None:
     shard.put({"id": 1, "color": "r"})
     views = shard.partition.newest.views
-    rebuild = Rebuild(
+    reindex = Reindex(
         shard.partition, index_entry(2, aggregations={"color": {"size": 3}}, match="any")
     )
-    rebuild.run()
-    rebuild.finish()
+    reindex.run()
+    reindex.finish()
 
     snapshot = shard.partition.newest
     assert snapshot.views == views
@@ -69,7 +69,7 @@ def test_change_of_what_acts_at_query_time_builds_nothing(shard: Shard) -> None:
 def test_same_configuration_drops_dead_facet_values(
     shard: Shard, monkeypatch: pytest.MonkeyPatch, num_rounds: int
 ) -> None:
-    monkeypatch.setattr(rebuild_module, "DEAD_VALUES_MIN", 25)
+    monkeypatch.setattr(reindex_module, "DEAD_VALUES_MIN", 25)
     for number in range(num_rounds):
         shard.put(*[{"id": key, "color": f"{number} {key}"} for key in range(20)])
     shard.put({"id": 20, "color": "late"})
@@ -77,9 +77,9 @@ def test_same_configuration_drops_dead_facet_values(
     shard.writer.compact()  # recently deleted documents stay, hidden: cursors may see them
     former = shard.partition.newest
     expected = facet_counts(former, "color")
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"color": {}}))
-    rebuild.run()
-    rebuild.finish()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"color": {}}))
+    reindex.run()
+    reindex.finish()
 
     snapshot = shard.partition.newest
     assert facet_counts(snapshot, "color") == expected
@@ -97,9 +97,9 @@ def test_same_configuration_drops_dead_facet_values(
 
 def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> None:
     shard.put(*[{"id": number, "size": 1} for number in range(90)])
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
-    rebuild.run()
-    rebuild.discard()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"size": {}}))
+    reindex.run()
+    reindex.discard()
     shard.put({"id": "more"})
     flush(shard.partition)
 
@@ -110,8 +110,8 @@ def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> Non
 
 def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     shard.put(*[{"id": number, "size": 1} for number in range(90)])
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
-    rebuild.run()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"size": {}}))
+    reindex.run()
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, "refused")
@@ -119,7 +119,7 @@ def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(Partition, "switch_generation", refuse)
         with pytest.raises(OSError, match="refused"):
-            rebuild.finish()
+            reindex.finish()
     flush(shard.partition)
 
     manifest = (shard.folder / "MANIFEST.json").read_text()
@@ -130,13 +130,13 @@ def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.Mo
 def test_a_commit_keeps_the_files_of_a_configuration_that_is_being_built(shard: Shard) -> None:
     """No manifest names them yet; without them the next start would index everything again."""
     shard.put(*[{"id": number, "size": number % 3} for number in range(90)])
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
-    rebuild.run()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"size": {}}))
+    reindex.run()
     files = set(shard.folder.glob("*.seg"))
     assert files
 
     shard.partition.commit_derived()
-    rebuild.finish()
+    reindex.finish()
 
     assert files <= set(shard.folder.glob("*.seg"))
     shard.crash()
@@ -149,13 +149,13 @@ def test_a_configuration_is_not_built_without_room(
     shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard.put(*[{"id": number, "size": 1} for number in range(90)])
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"size": {}}))
 
     with monkeypatch.context() as patch:
         patch.setattr(ShardSettings, "leave_room", lambda *_: False)
         with pytest.raises(OSError, match="no room") as caught:
-            rebuild.run()
-    rebuild.discard()
+            reindex.run()
+    reindex.discard()
 
     assert caught.value.errno == errno.ENOSPC
     assert not list(shard.folder.glob("*.seg"))

@@ -17,8 +17,8 @@ from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition.merger import flush
 from shard.partition.partition import Partition
 from shard.segment import segment
-from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.lmdb_codecs import number_key
 from shard.storage.refusals import DamagedEnvironment
 from tests.shard.partition.local_shard import (
     SETTINGS,

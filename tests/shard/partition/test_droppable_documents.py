@@ -9,7 +9,7 @@ from pyroaring import FrozenBitMap
 
 from shard.partition import droppable_documents
 from shard.partition.droppable_documents import count_droppable, droppable_docs
-from shard.segment.doc_numbers import build_doc_numbers
+from shard.segment.doc_records import build_doc_records
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 from shard.storage.group_log import Group
@@ -19,7 +19,7 @@ FIRST_RECORD = 100
 
 def _view(deleted: list[int]) -> SegmentView:
     records = np.arange(FIRST_RECORD, FIRST_RECORD + 20, dtype=np.uint64)
-    arrays, facts = build_doc_numbers(records, records)
+    arrays, facts = build_doc_records(records, records)
     segment = Segment(arrays, num_docs=20, meta=facts)
     return SegmentView(segment, FrozenBitMap(deleted) if deleted else None)
 

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 import pytest
 
-from common.process import faults
+from common.process import fault_injection
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
@@ -23,7 +23,7 @@ from shard.partition.merger import Job, Merger, flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.segment.doc_numbers import records_of
+from shard.segment.doc_records import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import SubDatabase
 
@@ -191,12 +191,12 @@ def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_survived(running: Running) -> None:
-    faults.arm("merge.write=error@1")
+    fault_injection.arm("merge.write=error@1")
     try:
         for seq in range(1, 20):
             running.apply(seq, seq - 1, [(id, seq) for id in range(100)])
     finally:
-        faults.arm("")
+        fault_injection.arm("")
 
     assert _live(running.partition.newest) == dict.fromkeys(range(100), 19)
 

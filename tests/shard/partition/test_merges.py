@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from common.process import faults
+from common.process import fault_injection
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from shard.segment.segment import Segment
-from shard.storage.codecs import number_key
 from shard.storage.environment import SubDatabase
+from shard.storage.lmdb_codecs import number_key
 from tests.shard.partition.local_shard import Shard, index_entry, reconfigure
 
 
@@ -73,12 +73,12 @@ def test_deletions_during_a_merge_are_carried_over(shard: Shard) -> None:
 def test_full_disk_during_a_merge_leaves_all_as_it_was(shard: Shard) -> None:
     for start in (0, 100, 200):
         shard.put(*[{"id": number} for number in range(start, start + 100)])
-    faults.arm("merge.write=error")
+    fault_injection.arm("merge.write=error")
     try:
         with pytest.raises(OSError, match="injected"):
             work(shard.partition, is_idle=True)
     finally:
-        faults.arm("")
+        fault_injection.arm("")
 
     assert len(shard.live()) == 300
     shard.merge()
@@ -134,10 +134,10 @@ def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> Non
     for revision in range(2, 6):
         for _ in range(300):  # more groups than the log keeps
             shard.put({"id": 0}, {"id": 1})
-        rebuild = Rebuild(shard.partition, index_entry(revision, aggregations={f"f{revision}": {}}))
-        rebuild.run()
+        reindex = Reindex(shard.partition, index_entry(revision, aggregations={f"f{revision}": {}}))
+        reindex.run()
         shard.put({"id": 0})
-        rebuild.finish()
+        reindex.finish()
     shard.put({"id": "last"})
     shard.merge()
     while shard.writer.purge():
@@ -155,8 +155,8 @@ def test_nothing_is_purged_while_a_configuration_is_built(shard: Shard, is_finis
     """Segments of the build have what was dead but not compacted then: a tombstone hides it."""
     shard.put({"id": 0, "v": 1}, {"id": 1})
     shard.put({"id": 0, "v": 2})
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"color": {}, "v": {}}))
-    rebuild.run()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"color": {}, "v": {}}))
+    reindex.run()
     for _ in range(3):
         shard.put(*[{"id": number} for number in range(1, 100)])
     shard.merge()
@@ -164,10 +164,10 @@ def test_nothing_is_purged_while_a_configuration_is_built(shard: Shard, is_finis
     while shard.writer.purge():
         pass
     if is_finished:
-        rebuild.finish()
+        reindex.finish()
     else:
-        rebuild.discard()
-        rebuild.discard()
+        reindex.discard()
+        reindex.discard()
 
     expected = {str(number): {"id": number} for number in range(100)} | {"0": {"id": 0, "v": 2}}
     assert shard.live() == expected

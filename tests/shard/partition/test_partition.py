@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from common.protocol.write_operations import Operation, Outcome
 from shard.indexes.closed_index import ClosedIndex
 from shard.partition.merger import flush, work
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from tests.shard.partition.local_shard import SETTINGS, Shard, facet_counts, index_entry, live_items
 
 _ADDING = (
@@ -165,9 +165,9 @@ class PartitionMachine(RuleBasedStateMachine):
         entry = index_entry(
             self.revision, aggregations={facet: {} for facet in facets} | {"color": {}}
         )
-        rebuild = Rebuild(self.shard.partition, entry)
-        rebuild.run()
-        rebuild.finish()
+        reindex = Reindex(self.shard.partition, entry)
+        reindex.run()
+        reindex.finish()
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from shard.partition.purge_queue import PurgeQueue
-from shard.segment.doc_numbers import build_doc_numbers
+from shard.segment.doc_records import build_doc_records
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 
@@ -18,7 +18,7 @@ def _records(*numbers: int) -> NDArray[np.uint64]:
 
 def _view(*records: int, deleted: tuple[int, ...] = ()) -> SegmentView:
     numbers = _records(*records)
-    arrays, facts = build_doc_numbers(numbers, numbers)
+    arrays, facts = build_doc_records(numbers, numbers)
     segment = Segment(arrays, num_docs=len(records), meta=facts)
     return SegmentView(segment, FrozenBitMap(deleted) if deleted else None)
 

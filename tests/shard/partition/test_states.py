@@ -15,7 +15,7 @@ from common.query import Exists, Same
 from shard.collect.facets.counted_matches import CountedMatches
 from shard.collect.facets.facet_counts import count_facets, facet_counter
 from shard.partition.merger import work
-from shard.partition.rebuild import Rebuild
+from shard.partition.reindex import Reindex
 from shard.query.matches import Matches
 from tests.shard.partition.local_shard import (
     Shard,
@@ -144,9 +144,9 @@ def test_states_before_a_configuration_are_whole_after_a_restart(shard: Shard) -
     """What died shortly before is hidden in the new segments, not left out of them."""
     shard.put({"id": 0, "v": 1}, {"id": 1})
     shard.put({"id": 0, "v": 2})
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"color": {}, "v": {}}))
-    rebuild.run()
-    rebuild.finish()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"color": {}, "v": {}}))
+    reindex.run()
+    reindex.finish()
     shard.close()
     shard.open()
 
@@ -203,9 +203,9 @@ def test_state_before_a_configuration_is_restored_from_its_own_segments(shard: S
     for number in range(12):
         shard.put({"id": number, "color": f"c{number}"})
     shard.apply((Operation.DELETE, "0"))
-    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"color": {}, "id": {}}))
-    rebuild.run()
-    rebuild.finish()
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"color": {}, "id": {}}))
+    reindex.run()
+    reindex.finish()
 
     for seq in (2, 5, 8):  # of the newest ones, those of the former configuration are kept
         state = shard.partition.snapshot_at(seq, 2)

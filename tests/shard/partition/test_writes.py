@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from common.errors import InternalError, StorageFull, Unavailable
-from common.process import faults
+from common.process import fault_injection
 from common.protocol.messages import ApplyResponse, OutcomesResponse
 from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
@@ -165,12 +165,12 @@ def test_failed_commit_ends_the_process_and_changes_nothing(shard: Shard) -> Non
     shard.put({"id": 1})
     failures: list[BaseException] = []
     writer = Writer(shard.partition, failures.append)
-    faults.arm("writer.commit=error")
+    fault_injection.arm("writer.commit=error")
     try:
         with pytest.raises(InternalError, match="disk"):
             writer.apply(write_group(2, put_all([{"id": 2}])))
     finally:
-        faults.arm("")
+        fault_injection.arm("")
 
     assert len(failures) == 1
     assert set(shard.live()) == {"1"}

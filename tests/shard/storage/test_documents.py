@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
-from shard.storage import documents, item_values
-from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
+from shard.storage import documents, item_batch_decoding
 from shard.storage.compression_dictionaries import train_dictionary
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_items_that_are_too_large_together_are_not_decompressed(
 
     assert store.read(records, size) == items[: len(records)]
     monkeypatch.setattr(store, "_decode", pytest.fail)
-    monkeypatch.setattr(item_values, "_decode_values", pytest.fail)
+    monkeypatch.setattr(item_batch_decoding, "_decode_values", pytest.fail)
     with pytest.raises(PayloadTooLarge):
         store.read(records, size - 1)
 

@@ -9,9 +9,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from shard.storage.codecs import as_bytes_array
 from shard.storage.item_compression.word_codes import WordCodes
 from shard.storage.item_compression.word_training import train_words
+from shard.storage.lmdb_codecs import as_bytes_array
 
 _TITLES = [
     "deep blue sea",

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.collect.top_hits import segment_order
+from shard.collect.top_hits import segment_top_k
 from shard.collect.top_hits.hits import Hits, sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
-from shard.segment.doc_numbers import records_of
+from shard.segment.doc_records import records_of
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)
@@ -218,7 +218,7 @@ def test_matches_may_stand_anywhere_in_a_permutation(
         prices = column.values(whole.docs)
         is_in = [price is not None and low <= price < high for price in prices]
         parts.append(Matches(whole.view, docs=whole.docs[np.array(is_in)]))
-        assert parts[-1].count > segment_order._WALK_MATCHES_MIN
+        assert parts[-1].count > segment_top_k._WALK_MATCHES_MIN
         column.make_permutation()
     order = expected_order(world, (key,), None, False)
     expected = [row[1] for row in order if low <= (row[2]["price"] or -1) < high]
@@ -239,7 +239,7 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
         select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     BACKGROUND_TASKS.run_all()
     expected = [row[1] for row in expected_order(world, (key,), None, False)]
-    monkeypatch.setattr(segment_order, "_kth_smallest_heap", None)
+    monkeypatch.setattr(segment_top_k, "_kth_smallest_heap", None)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     assert records(hits) == expected[:10]
 
@@ -274,7 +274,7 @@ def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
 
 def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by the simulation: with a sort key, `per_page: 0` made kernels write past arrays."""
-    monkeypatch.setattr(segment_order, "_kth_smallest_heap", None)
+    monkeypatch.setattr(segment_top_k, "_kth_smallest_heap", None)
     world = World([{"year": 2}, {"year": 1}])
     hits = select_hits(world.snapshot, all_matches(world, None), request((SortKey("year"),)), 0)
     assert records(hits) == []

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from msgspec import structs
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.text.infixes import find_inside
 from shard.segment.text.text_index import text_index

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.accents import is_spelling
+from common.analysis.accented_spellings import is_spelling
 from shard.segment.builder.segment_builder import make_doc_maps
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.text import postings

@@ -16,7 +16,7 @@ have the term; only the entries of documents with all terms are read:
 How each term is read is decided once, and is a value: `TermPlan`.
 
 Costs: 1.5 ns an entry whose document is decoded, 6 ns a document that is scored; 8 ns by a bitset.
-`shard/query/pruning/best_terms.py` avoids scoring documents that cannot reach the top k.
+`shard/query/pruning/block_max_conjunction.py` avoids scoring documents that cannot reach the top k.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 So a start need not read gigabytes before it serves, and still no damaged byte is used. The mapping
 is inaccessible at first. The thread that first touches a block, in whatever code, verifies it in a
-signal handler (drawn in `common/kernels/build/first_touch.c`). Meanwhile another thread verifies
-the blocks that most searches read, and later the rest (`shard/storage/read_ahead.py`). Reading a
-verified block costs what it costs in any mapping.
+signal handler (drawn in `common/kernels/build/lazy_verification.c`). Meanwhile another thread
+verifies the blocks that most searches read, and later the rest (`shard/storage/read_ahead.py`).
+Reading a verified block costs what it costs in any mapping.
 
 A damaged block cannot become an exception in the middle of a kernel. So the handler sets the file
 aside and ends the process. The supervisor starts another one, which finds the file missing and
@@ -31,7 +31,7 @@ CALL_BLOCKS = 4
 """Blocks verified by one call: a thread that is to stop finishes no more than these."""
 
 
-class FirstTouch:
+class LazyVerification:
     """Verifies the blocks of one mapping; see `watch`."""
 
     def __init__(self, extension: ModuleType, handle: int, num_blocks: int, size: int) -> None:
@@ -78,7 +78,7 @@ def watch(
     end: int,
     block_bytes: int,
     exit_status: int,
-) -> FirstTouch | None:
+) -> LazyVerification | None:
     """Let the blocks of a mapping be verified when they are first touched.
 
     Args:
@@ -118,4 +118,4 @@ def watch(
         return None
     forget = weakref.finalize(mapping, extension.forget, handle)
     forget.atexit = False  # threads may use the mapping to the end
-    return FirstTouch(extension, handle, len(checksums) // 8, block_bytes)
+    return LazyVerification(extension, handle, len(checksums) // 8, block_bytes)

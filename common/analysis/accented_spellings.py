@@ -18,7 +18,7 @@ Codes stand in pages of 256 (`common.analysis.code_point_table`), read from a fi
 the same under every version of Python; equal pages are one, most are empty. To regenerate it after
 a change of a rule:
 
-    python -m common.analysis.accents
+    python -m common.analysis.accented_spellings
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SPELLING_END: Final = 0x20
 SPELLING_BYTES: Final = 12
 """Marks a spelling: a term begins with it, then the folded word."""
 
-_FILE: Final = Path(__file__).with_name("accents.bin")
+_FILE: Final = Path(__file__).with_name("accented_spellings.bin")
 _SAME_LETTERS: Final = frozenset("İıیک")
 _JOINERS: Final = frozenset("\u00ad\u0640\u200c\u200d\u2060\ufeff")
 

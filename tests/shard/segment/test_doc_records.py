@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.segment import doc_numbers as doc_numbers_module
+from shard.segment import doc_records as doc_records_module
 from shard.segment.builder.segment_builder import make_doc_maps
-from shard.segment.doc_numbers import (
+from shard.segment.doc_records import (
     TABLE_DOCS_MIN,
-    build_doc_numbers,
-    doc_numbers,
+    build_doc_records,
+    doc_records,
     docs_of_records,
-    merge_doc_numbers,
+    merge_doc_records,
     numbers_of,
     place_bounds,
     places_of,
@@ -35,7 +35,7 @@ from shard.segment.segment import Segment
 def with_tables_of_any_size() -> Iterator[None]:
     """Let small segments have tables too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(doc_numbers_module, "TABLE_DOCS_MIN", 0)
+        patch.setattr(doc_records_module, "TABLE_DOCS_MIN", 0)
         yield
 
 
@@ -60,7 +60,7 @@ def as_u64(values: list[int]) -> NDArray[np.uint64]:
 
 
 def segment_of(places: list[int], records: list[int]) -> Segment:
-    arrays, facts = build_doc_numbers(as_u64(places), as_u64(records))
+    arrays, facts = build_doc_records(as_u64(places), as_u64(records))
     return Segment(arrays, num_docs=len(places), meta=facts)
 
 
@@ -96,9 +96,9 @@ def test_a_merge_equals_a_build(drawn: tuple[list[int], list[int]], cut: int, dr
     gone = [np.arange(0, one.num_docs, drop, dtype=np.uint32) if drop else None for one in parts]
     maps = make_doc_maps(parts, gone)
     kept = np.concatenate([one >= 0 for one in maps])
-    expected = build_doc_numbers(as_u64(places)[kept], as_u64(records)[kept])
+    expected = build_doc_records(as_u64(places)[kept], as_u64(records)[kept])
     allocator = MergeAllocator(piece_rows=7)
-    assert_equal(merge_doc_numbers(parts, maps, int(kept.sum()), allocator), expected)
+    assert_equal(merge_doc_records(parts, maps, int(kept.sum()), allocator), expected)
 
 
 @given(drawn=numbers(), wanted=st.sets(st.integers(0, 50)))
@@ -136,7 +136,7 @@ def test_numbers_take_32_bits_where_they_fit(
 
 
 def test_small_segments_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc_numbers_module, "TABLE_DOCS_MIN", TABLE_DOCS_MIN)
+    monkeypatch.setattr(doc_records_module, "TABLE_DOCS_MIN", TABLE_DOCS_MIN)
     for num_docs, width in ((TABLE_DOCS_MIN - 1, 8), (TABLE_DOCS_MIN, 4)):
         places = [5 << 32 | i for i in range(num_docs)]
         segment = segment_of(places, list(range(num_docs)))
@@ -155,7 +155,7 @@ def test_segments_of_version_8_are_read_and_merged_with_new_ones() -> None:
     assert (records_of(old).tolist(), places_of(old).tolist()) == (records[:3], places[:3])
     assert record_bounds(old) == (100, 102)
     assert docs_of_records(old, as_u64([99, 101])).tolist() == [1]
-    assert len(doc_numbers(old).wide_records) == 3
+    assert len(doc_records(old).wide_records) == 3
     parts = [old, segment_of(places[3:], records[3:])]
-    merged = merge_doc_numbers(parts, make_doc_maps(parts, [None, None]), 6)
-    assert_equal(merged, build_doc_numbers(as_u64(places), as_u64(records)))
+    merged = merge_doc_records(parts, make_doc_maps(parts, [None, None]), 6)
+    assert_equal(merged, build_doc_records(as_u64(places), as_u64(records)))

@@ -3,7 +3,7 @@
 Each search reads a page of ten items or a hundred. Item by item, slices, checksums and arrays would
 take twice as long as the decoding itself.
 
-    values    | header and frame of each, see `codecs` and `word_codes` | … | padding |
+    values    | header and frame of each, see `lmdb_codecs` and `word_codes` | … | padding |
     items     | the decoded bytes of each, one after the other | padding |
 
 Costs: 1 µs for an item of 500 bytes, and 6 µs for the page.
@@ -20,8 +20,8 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U64Array, int64, uint64
 from common.page_byte_limit import page_too_large
 from common.placement import xxh64
-from shard.storage.codecs import ITEM_HEADER_BYTES
 from shard.storage.item_compression.word_decoding import PADDING, Decoding, decode_item, item_size
+from shard.storage.lmdb_codecs import ITEM_HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Doc numbers: the record and the place of each document, in 32 bits each.
+"""Doc records: the record and the place of each document, in 32 bits each.
 
 Questions it answers: under which record is a document stored, which documents have some records,
 when was a document inserted?
@@ -56,7 +56,7 @@ _NO_WIDE: Final = np.zeros(0, np.uint64)
 
 
 @arguments
-class DocNumbers(NamedTuple):
+class DocRecords(NamedTuple):
     """The arrays of a segment; see the module.
 
     Attributes:
@@ -93,7 +93,7 @@ def _last_up_to(numbers: U32Array, wanted: U32) -> int:
 
 
 @kernel(inline=True, allocates=False)
-def record_of(numbers: DocNumbers, doc: int) -> U64:
+def record_of(numbers: DocRecords, doc: int) -> U64:
     """Return the record of a document."""
     if len(numbers.wide_records) > 0:
         return numbers.wide_records[doc]
@@ -101,7 +101,7 @@ def record_of(numbers: DocNumbers, doc: int) -> U64:
 
 
 @kernel(inline=True, allocates=False)
-def place_of(numbers: DocNumbers, doc: int) -> U64:
+def place_of(numbers: DocRecords, doc: int) -> U64:
     """Return the place of a document."""
     if len(numbers.wide_places) > 0:
         return numbers.wide_places[doc]
@@ -111,7 +111,7 @@ def place_of(numbers: DocNumbers, doc: int) -> U64:
 
 
 @kernel(allocates=False)
-def _read(numbers: DocNumbers, docs: U32Array, places: U64Array, records: U64Array) -> None:
+def _read(numbers: DocRecords, docs: U32Array, places: U64Array, records: U64Array) -> None:
     """Write the places and records of some documents."""
     for i in range(len(docs)):
         places[i] = place_of(numbers, int64(docs[i]))
@@ -119,7 +119,7 @@ def _read(numbers: DocNumbers, docs: U32Array, places: U64Array, records: U64Arr
 
 
 @kernel(allocates=False)
-def _read_places(numbers: DocNumbers, docs: U32Array, places: U64Array) -> None:
+def _read_places(numbers: DocRecords, docs: U32Array, places: U64Array) -> None:
     """Write the places of some documents."""
     for i in range(len(docs)):
         places[i] = place_of(numbers, int64(docs[i]))
@@ -151,12 +151,12 @@ def _encode_places(places: U64Array, seqs: U32Array, seq_codes: U32Array, codes:
 
 
 @derived
-def doc_numbers(segment: Segment) -> DocNumbers:
+def doc_records(segment: Segment) -> DocRecords:
     """Return the records and places of a segment's documents, for kernels."""
     records, places = segment["docs.record"], segment["docs.place"]
     are_records_wide = records.dtype == np.uint64
     are_places_wide = places.dtype == np.uint64
-    return DocNumbers(
+    return DocRecords(
         _first_record(segment),
         _NO_NUMBERS if are_records_wide else records,
         records if are_records_wide else _NO_WIDE,
@@ -203,7 +203,7 @@ def places_of(segment: Segment, docs: NDArray[Any] | None = None) -> NDArray[np.
     """Return the places of some documents, or of all."""
     wanted = np.arange(segment.num_docs) if docs is None else docs
     places = np.empty(len(wanted), np.uint64)
-    _read_places(doc_numbers(segment), np.ascontiguousarray(wanted, np.uint32), places)
+    _read_places(doc_records(segment), np.ascontiguousarray(wanted, np.uint32), places)
     return places
 
 
@@ -212,7 +212,7 @@ def numbers_of(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the places and the records of some documents."""
     places, records = np.empty((2, len(docs)), np.uint64)
-    _read(doc_numbers(segment), np.ascontiguousarray(docs, np.uint32), places, records)
+    _read(doc_records(segment), np.ascontiguousarray(docs, np.uint32), places, records)
     return places, records
 
 
@@ -255,12 +255,12 @@ _Numbers = tuple["NDArray[np.uint64]", "NDArray[np.uint64]"]
 """Places and records of consecutive documents."""
 
 
-def build_doc_numbers(places: NDArray[np.uint64], records: NDArray[np.uint64]) -> NumberedDocs:
+def build_doc_records(places: NDArray[np.uint64], records: NDArray[np.uint64]) -> NumberedDocs:
     """Build the numbers of a batch's documents; the records ascend."""
     return _encode(lambda: iter([(places, records)]), len(records), IN_MEMORY)
 
 
-def merge_doc_numbers(
+def merge_doc_records(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,

@@ -32,7 +32,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "first_touch.h"
+#include "lazy_verification.h"
 
 #define FILES_MAX 256
 #define AHEAD_BLOCKS 8    /* blocks that the kernel is advised of where they are touched in order */
@@ -211,7 +211,7 @@ static void supersede(const char *start, size_t size)
 
 /* --- what Python calls */
 
-PyObject *first_touch_watch(PyObject *self, PyObject *args)
+PyObject *lazy_verification_watch(PyObject *self, PyObject *args)
 {
     Py_buffer mapping, checksums;
     Py_ssize_t first, end, block_bytes;
@@ -268,7 +268,7 @@ PyObject *first_touch_watch(PyObject *self, PyObject *args)
     return PyLong_FromLong(file == NULL ? -1 : handle);
 }
 
-PyObject *first_touch_verify(PyObject *self, PyObject *args)
+PyObject *lazy_verification_verify(PyObject *self, PyObject *args)
 {
     Py_ssize_t handle, first, count;
     (void)self;
@@ -283,7 +283,7 @@ PyObject *first_touch_verify(PyObject *self, PyObject *args)
     return Py_None;
 }
 
-PyObject *first_touch_forget(PyObject *self, PyObject *args)
+PyObject *lazy_verification_forget(PyObject *self, PyObject *args)
 {
     Py_ssize_t handle;
     (void)self;

@@ -82,7 +82,7 @@ def test_it_reads_the_same_before_and_after_all_is_verified(path: Path) -> None:
 def test_small_files_are_verified_when_they_are_opened(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_module, "FIRST_TOUCH_BYTES_MIN", path.stat().st_size + 1)
+    monkeypatch.setattr(segment_module, "LAZY_VERIFICATION_BYTES_MIN", path.stat().st_size + 1)
     assert Segment.open(path, on_first_touch=True).is_verified
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.process.faults import arm, fault
+from common.process.fault_injection import arm, fault
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Generations: what a shard derives from one configuration of an index.
 
 A configuration that differs only in settings that act at query time shares its segments with the
-previous one; another needs a rebuild (`shard.partition.rebuild`).
+previous one; another is indexed again (`shard.partition.reindex`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Generation:
             dictionaries[path] = FacetDictionary() if dictionary is None else dictionary
         return cls(entry, configuration, registry, dictionaries)
 
-    def needs_rebuild(self, other: IndexConfiguration) -> bool:
+    def needs_reindex(self, other: IndexConfiguration) -> bool:
         """Return whether segments of this generation cannot serve another configuration."""
         return _structure_of(self.configuration) != _structure_of(other)
 

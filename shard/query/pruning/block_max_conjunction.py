@@ -43,7 +43,7 @@ from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.query.postings.list_scan import Matched, ScoredTerm, scan, scan_scratch
-from shard.query.postings.term_lists import (
+from shard.query.postings.term_conjunction import (
     QueryTerms,
     SearchedLists,
     TermLists,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import PayloadTooLarge
-from shard.storage.codecs import ITEM_HEADER_BYTES, ChecksumMismatch, check_value
-from shard.storage.item_values import read_values
+from shard.storage.item_batch_decoding import read_values
+from shard.storage.lmdb_codecs import ITEM_HEADER_BYTES, ChecksumMismatch, check_value
 from tests.shard.storage.values import CODES, encode_items, make_item, make_value
 
 CODEC = 0x11

@@ -25,7 +25,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
-from shard.query.postings.term_lists import (
+from shard.query.postings.term_conjunction import (
     QueryTerms,
     SearchedLists,
     TermLists,

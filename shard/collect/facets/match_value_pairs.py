@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 
-class FacetPairs(NamedTuple):
+class MatchValuePairs(NamedTuple):
     """Pairs (document, value) of one segment, by document."""
 
     docs: NDArray[np.uint32]
@@ -39,10 +39,10 @@ class FacetPairs(NamedTuple):
     """Number of the value + 1."""
 
 
-NO_PAIRS: Final = FacetPairs(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+NO_PAIRS: Final = MatchValuePairs(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
 
 
-def facet_pairs(snapshot: Snapshot, request: FacetRequest, part: Matches) -> FacetPairs:
+def match_value_pairs(snapshot: Snapshot, request: FacetRequest, part: Matches) -> MatchValuePairs:
     """Return the values that the matches of one segment have of a facet.
 
     Args:
@@ -67,15 +67,15 @@ def facet_pairs(snapshot: Snapshot, request: FacetRequest, part: Matches) -> Fac
     return distinct_pairs(elements.docs[found.docs], found.codes)
 
 
-def _pairs_of(column: FacetColumn, docs: NDArray[np.uint32]) -> FacetPairs:
+def _pairs_of(column: FacetColumn, docs: NDArray[np.uint32]) -> MatchValuePairs:
     """Return the values of some documents (or elements) of a column."""
     if column.is_single:
         codes = column.codes[docs]
         has_value = codes != 0
-        return FacetPairs(docs[has_value], codes[has_value])
+        return MatchValuePairs(docs[has_value], codes[has_value])
     starts = column.starts[docs].astype(np.int64)
     lengths = column.starts[docs + np.uint32(1)].astype(np.int64) - starts
-    return FacetPairs(np.repeat(docs, lengths), column.codes[ranges_of(starts, lengths)])
+    return MatchValuePairs(np.repeat(docs, lengths), column.codes[ranges_of(starts, lengths)])
 
 
 def ranges_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,13 +85,13 @@ def ranges_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[
     return positions
 
 
-def distinct_pairs(docs: NDArray[np.uint32], codes: NDArray[Any]) -> FacetPairs:
+def distinct_pairs(docs: NDArray[np.uint32], codes: NDArray[Any]) -> MatchValuePairs:
     """Return each (document, code) once, by document; the documents may come in any order."""
     order = np.lexsort((codes, docs))
     docs, codes = docs[order], codes[order]
     is_new = np.ones(len(docs), np.bool_)
     is_new[1:] = (docs[1:] != docs[:-1]) | (codes[1:] != codes[:-1])
-    return FacetPairs(docs[is_new], codes[is_new])
+    return MatchValuePairs(docs[is_new], codes[is_new])
 
 
 def are_among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:
@@ -108,7 +108,7 @@ class FieldValues(NamedTuple):
     """The values of a field of a segment that is not a facet, under their facet keys."""
 
     keys: list[str]
-    pairs: FacetPairs
+    pairs: MatchValuePairs
     """Codes are the position of the key."""
 
 
@@ -130,22 +130,22 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
 def _read_values(segment: Segment, field: int, texts: TextColumn | None) -> FieldValues:
     # Each type of value has pairs of its own; equal keys, as of 1 and "1", share a code.
     codes: dict[str, int] = {}
-    parts: list[FacetPairs] = []
+    parts: list[MatchValuePairs] = []
     if texts is not None:
         docs = np.arange(segment.num_docs, dtype=np.uint32)
         every = _pairs_of(texts.column, docs)
         keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
         by_number = _codes_of(keys, codes)
-        parts.append(FacetPairs(every.docs, by_number[every.codes.astype(np.int64) - 1]))
+        parts.append(MatchValuePairs(every.docs, by_number[every.codes.astype(np.int64) - 1]))
     numbers = number_column(segment, field)
     if numbers is not None:
         docs, keys, positions = _number_keys(numbers)
-        parts.append(FacetPairs(docs, _codes_of(keys, codes)[positions]))
+        parts.append(MatchValuePairs(docs, _codes_of(keys, codes)[positions]))
     presence = presence_of(segment)
     for aspect, key in ((Aspect.TRUE, "true"), (Aspect.FALSE, "false")):
         if presence.count(field, aspect):
             docs = presence.docs(field, aspect)
-            parts.append(FacetPairs(docs, np.full(len(docs), _codes_of([key], codes)[0])))
+            parts.append(MatchValuePairs(docs, np.full(len(docs), _codes_of([key], codes)[0])))
     pairs = NO_PAIRS
     if parts:
         pairs = distinct_pairs(*[np.concatenate(column) for column in zip(*parts, strict=True)])

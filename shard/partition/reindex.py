@@ -1,13 +1,13 @@
 """Another configuration over the same documents, built in the background.
 
     prepare   running generation ───────────── serves, is written to
-              Rebuild.run: LMDB → segments (files that no manifest names)
-    catalog   Rebuild.finish, on the writer's thread: writes since then, then the switch
+              Reindex.run: LMDB → segments (files that no manifest names)
+    catalog   Reindex.finish, on the writer's thread: writes since then, then the switch
 
 If only settings that act at query time have changed (weights, language, synonyms, sizes), nothing
 is built: the new generation shares dictionaries and segments with the running one. The exceptions
 are a dictionary full of values, and a registry full of fields, that no item has any more: numbers
-are never reused, so only a rebuild releases them.
+are never reused, so only a reindex releases them.
 
 Until the switch nothing durable names the new files, so a crash, or a catalog that does not name
 the revision, leaves the index as it was. Writing the manifest that names them is the switch.
@@ -24,7 +24,7 @@ from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.collect.facets.facet_counts import facet_counter
 from shard.partition.changed_views import delete_records
-from shard.partition.generation import Generation
+from shard.partition.configuration_generation import Generation
 from shard.partition.partition import Partition
 from shard.partition.recovery import log_damaged
 from shard.partition.stored_batches import read_batches
@@ -46,7 +46,7 @@ DEAD_FIELDS_SHARE = 4
 _log = Log("shard")
 
 
-class Rebuild:
+class Reindex:
     """A configuration that is being prepared for one partition.
 
     Args:
@@ -61,7 +61,7 @@ class Rebuild:
         self._generation = Generation.make(entry, running.registry, running.dictionaries)
         newest = partition.newest
         self._is_shared = not (
-            running.needs_rebuild(self._generation.configuration)
+            running.needs_reindex(self._generation.configuration)
             or _has_many_dead_values(newest)
             or _has_many_dead_fields(newest)
         )
