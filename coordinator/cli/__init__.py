@@ -19,5 +19,5 @@ shell                config, completion (also what Tab offers), man (manual)
 
 options              options that set settings; service_options: those that name a service
 printing             output that does not control the terminal
-tables               output in columns; opensearch: output for other engines
+tables               output in columns; opensearch_export: output for other engines
 """

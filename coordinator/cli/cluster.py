@@ -15,7 +15,7 @@ from coordinator.cli.printing import echo
 from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
-from coordinator.cluster.placed_shards import shown_shards
+from coordinator.cluster.shard_copies import shown_shards
 
 LAG_MS_MAX: Final = 10_000
 """A host that lags by more is a problem."""

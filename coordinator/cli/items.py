@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from coordinator.cli import opensearch
+from coordinator.cli import opensearch_export
 from coordinator.cli.completion import complete_index
 from coordinator.cli.options import with_options
 from coordinator.cli.printing import echo, printable_pieces
@@ -113,11 +113,13 @@ def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) ->
     client = service.client()
     if style == "opensearch-mapping":
         document = client.request("GET", f"{index_path(index)}/configuration")
-        output.write(json.dumps(opensearch.mapping(document), ensure_ascii=False).encode() + b"\n")
+        output.write(
+            json.dumps(opensearch_export.mapping(document), ensure_ascii=False).encode() + b"\n"
+        )
         return
     pieces = client.stream(f"{index_path(index)}/items")
     first = next(pieces, b"")  # before FILE is opened, which empties it
     pieces = chain([first], pieces)
-    pieces = opensearch.bulk(pieces) if style == "opensearch" else pieces
+    pieces = opensearch_export.bulk(pieces) if style == "opensearch" else pieces
     for piece in printable_pieces(pieces) if output.isatty() else pieces:
         output.write(piece)

@@ -23,13 +23,13 @@ from common.errors import ServiceError
 from common.protocol.messages import NewestGroupsRequest, Welcome
 from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
-from coordinator.cluster.admission import Admission
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
 from coordinator.cluster.horizons import Horizons, Reading
 from coordinator.cluster.own_host import OwnHost
-from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
+from coordinator.cluster.readiness import Readiness
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
+from coordinator.cluster.shard_copies import PlacedShard, PlacedShards
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.start_progress import StartProgress
 from coordinator.settings import Settings
@@ -84,7 +84,7 @@ class Cluster:
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
         placed: which host has which shard; None where each host has all.
         own_host: this host among those; its shards come and go.
-        admission: whether requests for data are answered.
+        readiness: whether requests for data are answered.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
@@ -117,7 +117,7 @@ class Cluster:
             tuple(self.here.values()) if self.placed is None else self.placed.shards
         )
         self.starting = StartProgress(tuple(self.here.values()))
-        self.admission = Admission(self.horizons, self.starting)
+        self.readiness = Readiness(self.horizons, self.starting)
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
         self._shared: SharedState | None = None
@@ -218,7 +218,7 @@ class Cluster:
         """Begin to publish the searchable states to the reader coordinators."""
         self._shared = shared
         self.horizons.share(shared)
-        self.admission.share(shared)
+        self.readiness.share(shared)
 
     # --- sequence and horizon
 
@@ -238,7 +238,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`, or why requests for data are refused.
         """
-        self.admission.check()
+        self.readiness.check()
 
     def horizon(self, index: int) -> int:
         """Return the horizon that a search of an index (by number) may see now.
@@ -268,7 +268,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`.
         """
-        if not self.admission.is_open:
+        if not self.readiness.is_open:
             self.check_serving()
         return self.horizons.reading(index)
 
@@ -295,7 +295,7 @@ class Cluster:
         """
         if self.placed is None:
             return self.reading(index)
-        if not self.admission.has_started or self.own_host.is_stopped:
+        if not self.readiness.has_started or self.own_host.is_stopped:
             self.check_serving()
         return Reading(self.horizons.states(index), self.own_host.applied)
 
@@ -305,7 +305,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`, or this host has stopped.
         """
-        if not self.admission.has_started or self.own_host.is_stopped:
+        if not self.readiness.has_started or self.own_host.is_stopped:
             self.check_serving()
         return Reading(self.horizons.states(index), seq)
 
@@ -350,8 +350,8 @@ class Cluster:
     def _update_readiness(self) -> None:
         """Find out whether all shards of this host are serving."""
         if all(one.state is ShardState.SERVING for one in self.here.values()):
-            if not self.admission.has_started:
-                self.admission.begin(self.seq)
+            if not self.readiness.has_started:
+                self.readiness.begin(self.seq)
             self._ready.set()
         else:
             self._ready.clear()

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from coordinator.http.reader_messages import Outbox
     from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
+    from coordinator.read.cursor_scan import Selection
     from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
-    from coordinator.read.selected_items import Selection
     from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings

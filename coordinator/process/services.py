@@ -17,12 +17,12 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
+from coordinator.read.cursor_scan import Selection
 from coordinator.read.facet_pages import FacetPages
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
-from coordinator.read.selected_items import Selection
 from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings

@@ -53,7 +53,7 @@ class BestItemsFinder:
             terms: asks for the words.
             num_spare: items beyond the page, for longer prefixes, if popularity decides.
         """
-        doubts = self._path.memories.of(scope.index).suggestions.doubts
+        doubts = self._path.caches.of(scope.index).suggestions.doubts
         terms_found: list[TermsResponse] = []
         if parameters.sort and parameters.typo == 0 and not doubts.are_frequent:
             num_shown = parameters.per_page

@@ -1,4 +1,4 @@
-"""Did you mean: a query in another spelling (`text.spelling`) that has hits, or many times more.
+"""Did you mean: a query in another spelling (`text.respelling`) that has hits, or many times more.
 
 The corrected query is sent as a search before it is shown. All of that runs only if a search found
 nothing, a word is in no item, or the request says so.
@@ -14,7 +14,7 @@ from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
-from coordinator.read.text.spelling import Spelling, respelt
+from coordinator.read.text.respelling import Spelling, respelt
 
 
 class DidYouMean:

@@ -46,7 +46,7 @@ class FacetPages:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
         every_bucket = Retrieval(wants_all_buckets=True)
-        requested, _ = await self._path.memories.curated(
+        requested, _ = await self._path.caches.curated(
             index, parameters.search, timestamp, self._path.scheduler
         )
         with self._path.cluster.reading(index.number) as horizon:
@@ -55,7 +55,7 @@ class FacetPages:
                 outcome = await self._path.scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
-            warnings = await search_warnings(self._path.memories, search, state)
+            warnings = await search_warnings(self._path.caches, search, state)
         total, buckets = await self._path.facet_listing.page(parameters, search, outcome.counted)
         return FacetPage(
             page=parameters.page,

@@ -29,7 +29,7 @@ from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.typed_parameters import NamedField, SearchParameters
-from coordinator.read.index_memory import IndexMemories, IndexMemory
+from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
 
 
@@ -81,12 +81,12 @@ def names_fields(parameters: SearchParameters) -> bool:
 
 
 async def check_fields(
-    memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+    cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> None:
     """Reject filters, sort keys and ranges on fields that never had a scalar value.
 
     Args:
-        memory: of the index.
+        cache: of the index.
         parameters: of the search.
         state: the state that is read.
 
@@ -96,19 +96,19 @@ async def check_fields(
     """
     if parameters.key_filter is not None:
         return
-    if _first_unmet(memory, parameters) is None and _searches_some_field(memory, parameters):
+    if _first_unmet(cache, parameters) is None and _searches_some_field(cache, parameters):
         return
-    if not await _num_docs(memory, parameters, state):
+    if not await _num_docs(cache, parameters, state):
         return
-    unmet = _first_unmet(memory, parameters)
+    unmet = _first_unmet(cache, parameters)
     if unmet is not None:
-        raise _error(memory, unmet)
-    if not _searches_some_field(memory, parameters):
-        raise _nothing_to_search(memory, parameters)
+        raise _error(cache, unmet)
+    if not _searches_some_field(cache, parameters):
+        raise _nothing_to_search(cache, parameters)
 
 
 async def search_warnings(
-    memories: IndexMemories, parameters: SearchParameters, state: SearchedState
+    caches: IndexCaches, parameters: SearchParameters, state: SearchedState
 ) -> tuple[str, ...]:
     """Return what a search probably means otherwise.
 
@@ -116,7 +116,7 @@ async def search_warnings(
     be answered without. They are hints: if a shard or time is lacking, there are none.
 
     Args:
-        memories: of the indexes.
+        caches: of the indexes.
         parameters: of the search.
         state: the state that is read.
     """
@@ -138,14 +138,14 @@ async def search_warnings(
         searched = [
             NamedField("search_fields", one.path) for one in fields if one.path not in left_out
         ]
-    memory = memories.of(state.index)
+    cache = caches.of(state.index)
     try:
-        unknown = await _unknown(memory, (*searched, *named), parameters, state)
+        unknown = await _unknown(cache, (*searched, *named), parameters, state)
     except Unavailable:
         return parameters.warnings
     messages = [message for _, message in unknown]
     if parameters.key_filter is None:
-        known = memory.statistics.item_fields
+        known = cache.statistics.item_fields
         messages += [
             f"{one.param} names {one.field[:100]!r}, in which no item has a text; only texts are "
             "searched, and filter finds numbers"
@@ -164,7 +164,7 @@ def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[Nam
 
 
 async def check_exclusions(
-    memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+    cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> None:
     """Reject exclusions that exclude nothing, since no item has the field.
 
@@ -172,25 +172,25 @@ async def check_exclusions(
         InvalidRequest: there is one.
         Unavailable: a shard is down or late.
     """
-    unknown = await _unknown(memory, parameters.excluded_fields, parameters, state)
+    unknown = await _unknown(cache, parameters.excluded_fields, parameters, state)
     if unknown:
         named, message = unknown[0]
         raise InvalidRequest(message, code="unknown_facet", param=named.param)
 
 
 async def _unknown(
-    memory: IndexMemory,
+    cache: IndexCache,
     named: Sequence[NamedField],
     parameters: SearchParameters,
     state: SearchedState,
 ) -> list[tuple[NamedField, str]]:
     """Return those of some fields that no item has, each with a message about it."""
-    if parameters.key_filter is not None or all(memory.knows_path(one.field) for one in named):
+    if parameters.key_filter is not None or all(cache.knows_path(one.field) for one in named):
         return []
-    if not await _num_docs(memory, parameters, state):
+    if not await _num_docs(cache, parameters, state):
         return []
-    known = memory.statistics.item_fields
-    unknown = [one for one in named if not memory.knows_path(one.field)]
+    known = cache.statistics.item_fields
+    unknown = [one for one in named if not cache.knows_path(one.field)]
     return [
         (
             one,
@@ -201,9 +201,9 @@ async def _unknown(
     ]
 
 
-async def _num_docs(memory: IndexMemory, parameters: SearchParameters, state: SearchedState) -> int:
+async def _num_docs(cache: IndexCache, parameters: SearchParameters, state: SearchedState) -> int:
     """Return the number of items; on return, the fields that they have are known."""
-    statistics = await memory.statistics.of_query(
+    statistics = await cache.statistics.of_query(
         state.index,
         NO_QUERY,
         state.horizon,
@@ -213,17 +213,17 @@ async def _num_docs(memory: IndexMemory, parameters: SearchParameters, state: Se
     return statistics.num_docs
 
 
-def _searches_some_field(memory: IndexMemory, parameters: SearchParameters) -> bool:
+def _searches_some_field(cache: IndexCache, parameters: SearchParameters) -> bool:
     """Return whether some field that the request wants to be searched is known."""
     if not parameters.names_search_fields:
         return True
-    return any(memory.knows_path(one.path) for one in parameters.search_fields or ())
+    return any(cache.knows_path(one.path) for one in parameters.search_fields or ())
 
 
-def _nothing_to_search(memory: IndexMemory, parameters: SearchParameters) -> InvalidRequest:
+def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> InvalidRequest:
     """Return the error about fields to search of which no item has any."""
     names = [one.path for one in parameters.search_fields or ()]
-    known = memory.statistics.item_fields
+    known = cache.statistics.item_fields
     texts = known.texts
     meant = known.nearest(names[0], texts)
     return InvalidRequest(
@@ -234,12 +234,12 @@ def _nothing_to_search(memory: IndexMemory, parameters: SearchParameters) -> Inv
     )
 
 
-def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _FieldNeed | None:
+def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> _FieldNeed | None:
     """Return the first field that is not known to have the values that the search needs."""
-    counted = memory.statistics.item_fields.kinds
-    for need in _needs(parameters, memory.configuration.boosts):
+    counted = cache.statistics.item_fields.kinds
+    for need in _needs(parameters, cache.configuration.boosts):
         kinds = need.kinds
-        if not (counted.get(need.field, 0) & kinds if kinds else memory.knows_field(need.field)):
+        if not (counted.get(need.field, 0) & kinds if kinds else cache.knows_field(need.field)):
             return need
     return None
 
@@ -275,17 +275,17 @@ def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Itera
             yield _FieldNeed(one.field, kinds, "count by", param, code="invalid_facet_ranges")
 
 
-def _error(memory: IndexMemory, need: _FieldNeed) -> InvalidRequest:
+def _error(cache: IndexCache, need: _FieldNeed) -> InvalidRequest:
     """Return the error about a field without fitting values."""
     field, kinds, purpose, param, code = need
-    counted = memory.statistics.item_fields.kinds
+    counted = cache.statistics.item_fields.kinds
     fitting = [name for name in sorted(counted) if not kinds or counted[name] & kinds]
-    candidates = fitting if purpose else [*memory.configuration.facets, *fitting]
-    meant = memory.statistics.item_fields.nearest(field, candidates)
+    candidates = fitting if purpose else [*cache.configuration.facets, *fitting]
+    meant = cache.statistics.item_fields.nearest(field, candidates)
     if not purpose:
         message = (
             f"{field!r} is neither a facet nor a field with values to filter or count by; "
-            f"the facets are {_listed(memory.configuration.facets)}, "
+            f"the facets are {_listed(cache.configuration.facets)}, "
             f"fields with values are {_listed(fitting)}"
         )
     else:

@@ -196,9 +196,9 @@ class ItemExplanations:
         """
         raw = explained.raw
         pieces = query_pieces(search.query, self._path.analyzer)
-        stop_words = self._path.memories.stop_words(explained.index)
+        stop_words = self._path.caches.stop_words(explained.index)
         if search.drops_function_words:
-            stop_words |= self._path.memories.of(explained.index).dictionary.function_words
+            stop_words |= self._path.caches.of(explained.index).dictionary.function_words
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
             name: raw[name]

@@ -13,7 +13,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.listing import FacetListing
 from coordinator.read.fair_share import FairShare
-from coordinator.read.index_memory import IndexMemories
+from coordinator.read.index_caches import IndexCaches
 from coordinator.read.paging import Paging
 from coordinator.read.scatter import Scatter
 from coordinator.read.text.relaxation import relaxed
@@ -27,7 +27,7 @@ class ReadPath(NamedTuple):
         limits: in force.
         analyzer: splits query texts into words.
         scheduler: lets long steps yield the event loop.
-        memories: of the indexes.
+        caches: of the indexes.
         scatter: sends searches to the shards.
         paging: finds the hits of a page.
         facet_listing: lists facets.
@@ -38,7 +38,7 @@ class ReadPath(NamedTuple):
     limits: Limits
     analyzer: Analyzer
     scheduler: LoopScheduler
-    memories: IndexMemories
+    caches: IndexCaches
     scatter: Scatter
     paging: Paging
     facet_listing: FacetListing
@@ -57,14 +57,14 @@ class ReadPath(NamedTuple):
             scheduler: lets long steps yield the event loop.
         """
         analyzer = Analyzer()
-        memories = IndexMemories(cluster, catalog, analyzer, limits)
-        scatter = Scatter(cluster, memories, analyzer, limits, scheduler)
+        caches = IndexCaches(cluster, catalog, analyzer, limits)
+        scatter = Scatter(cluster, caches, analyzer, limits, scheduler)
         return cls(
             cluster,
             limits,
             analyzer,
             scheduler,
-            memories,
+            caches,
             scatter,
             Paging(cluster, scatter),
             FacetListing(cluster, analyzer, scheduler),
@@ -75,4 +75,4 @@ class ReadPath(NamedTuple):
         """Return the searches to try, in order, until one has hits (`match: auto`)."""
         if parameters.match != "auto":
             return (parameters,)
-        return relaxed(parameters, self.memories.of(index).dictionary, self.analyzer)
+        return relaxed(parameters, self.caches.of(index).dictionary, self.analyzer)

@@ -40,7 +40,7 @@ from coordinator.read.facets.field_facets import field_requests
 from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.facets.plan import CountedFacets, FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
-from coordinator.read.index_memory import IndexMemories, IndexMemory
+from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.results import Timings
 from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
@@ -77,7 +77,7 @@ class SearchOutcome(Struct, frozen=True):
 
     answers: list[tuple[int, SearchResponse]]
     state: SearchedState
-    memory: IndexMemory
+    cache: IndexCache
     scored: ScoredQuery
     plan: FacetPlan
     total: int
@@ -88,7 +88,7 @@ class SearchOutcome(Struct, frozen=True):
     @property
     def counted(self) -> CountedFacets:
         """What the facets of the response are listed from."""
-        return CountedFacets(self.plan, self.memory.facets, self.answers, self.state)
+        return CountedFacets(self.plan, self.cache.facets, self.answers, self.state)
 
     def timings(self, started: float) -> Timings:
         """Return the time of each phase; a shard phase takes as long as on the slowest shard."""
@@ -108,7 +108,7 @@ class Scatter:
 
     Args:
         cluster: the shards.
-        memories: of the indexes.
+        caches: of the indexes.
         analyzer: splits query texts into words.
         limits: in force.
         scheduler: lets long steps yield the event loop.
@@ -117,13 +117,13 @@ class Scatter:
     def __init__(
         self,
         cluster: Cluster,
-        memories: IndexMemories,
+        caches: IndexCaches,
         analyzer: Analyzer,
         limits: Limits,
         scheduler: LoopScheduler,
     ) -> None:
         self._cluster = cluster
-        self._memories = memories
+        self._caches = caches
         self._analyzer = analyzer
         self._limits = limits
         self._scheduler = scheduler
@@ -145,16 +145,16 @@ class Scatter:
             InvalidRequest: a field that the search names has no fitting values.
             Unavailable: a shard is down or late (unless partial results are allowed).
         """
-        memory = self._memories.of(state.index)
+        cache = self._caches.of(state.index)
         scored = UNRESTRICTED
         if parameters.query:
-            scored = await self._scored_query(memory, parameters, state)
+            scored = await self._scored_query(cache, parameters, state)
         if names_fields(parameters):
-            await check_fields(memory, parameters, state)
+            await check_fields(cache, parameters, state)
         ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(
             parameters,
-            memory.facets,
+            cache.facets,
             state.horizon,
             is_total=_matches_all(parameters, ranking) and not retrieval.wants_all_buckets,
             wants_all_buckets=retrieval.wants_all_buckets,
@@ -165,7 +165,7 @@ class Scatter:
             answers = answered(await self.send(request, parameters, state.deadline))
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
-            statistics = self._memories.statistics(memory, parameters.key_filter)
+            statistics = self._caches.statistics(cache, parameters.key_filter)
             scored = await score_again(
                 state.index, parameters, statistics, scored, counted, self._scheduler
             )
@@ -173,12 +173,12 @@ class Scatter:
             if any(part.has_any for part in counted):
                 answers = answered(await self.send(request, parameters, state.deadline))
         if plan.requests:
-            await memory.facets.learn(state.index, answers, state.deadline, self._scheduler)
+            await cache.facets.learn(state.index, answers, state.deadline, self._scheduler)
         if parameters.distinct is None:
             total = sum([answer.total for _, answer in answers])
         else:
             total = await _num_distinct(parameters.distinct, answers)
-        return SearchOutcome(answers, state, memory, scored, plan, total, request)
+        return SearchOutcome(answers, state, cache, scored, plan, total, request)
 
     def _request(
         self,
@@ -238,7 +238,7 @@ class Scatter:
         return num_inline(num_hits, self._cluster.num_shards)
 
     def _scored_query(
-        self, memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+        self, cache: IndexCache, parameters: SearchParameters, state: SearchedState
     ) -> Coroutine[Any, Any, ScoredQuery]:
         """Parse and score the query text."""
 
@@ -253,12 +253,12 @@ class Scatter:
                     parameters.infix,
                     parameters.drops_function_words,
                 ),
-                memory.dictionary,
+                cache.dictionary,
                 self._analyzer,
                 self._limits.query_words_max,
             )
 
-        statistics = self._memories.statistics(memory, parameters.key_filter)
+        statistics = self._caches.statistics(cache, parameters.key_filter)
         return score_query(
             state,
             parse,

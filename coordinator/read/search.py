@@ -5,7 +5,7 @@
                                (text/scoring); words that occur nowhere are ignored
                   3 plan       the counts that each facet needs (facets/plan)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
-                  5 learn      fetch what facet dictionaries have grown by, once (facets/memory)
+                  5 learn      fetch what facet dictionaries have grown by (facets/facet_cache)
                   6 merge      hits by order (merge), counts by addition (facets/merged_counts)
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (rendering) ─▶ SearchResult
@@ -48,8 +48,8 @@ from coordinator.read.scatter import SearchOutcome
 from coordinator.read.similar import SimilarItems
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.near_terms import NearTerms, Scope
+from coordinator.read.text.respelling import Spelling
 from coordinator.read.text.scoring import is_long_text
-from coordinator.read.text.spelling import Spelling
 
 
 class _Found(NamedTuple):
@@ -154,7 +154,7 @@ class Search:
             warnings: tuple[str, ...] = ()
             if cursor is None:
                 did_you_mean = await self._correction(requested, found, state)
-                warnings = await search_warnings(self._path.memories, requested, state)
+                warnings = await search_warnings(self._path.caches, requested, state)
         next_page = None
         if cursor is not None:
             next_page = next_cursor(index.number, cursor, requested, found.hits)
@@ -200,11 +200,11 @@ class Search:
         index = state.index
         parameters = requested
         if requested.similar_to is not None:
-            stop_words = self._path.memories.stop_words(index)
+            stop_words = self._path.caches.stop_words(index)
             parameters = await self._similar.query_for(
                 index, requested, state.horizon, state.deadline, stop_words
             )
-        return await self._path.memories.curated(
+        return await self._path.caches.curated(
             index, parameters, state.timestamp, self._path.scheduler
         )
 
@@ -281,7 +281,7 @@ class Search:
             return None
         filters = tuple([clause.filter for clause in parameters.filters])
         scope = Scope(state.index, state.horizon, filters, state.deadline)
-        stop_words = self._path.memories.stop_words(state.index)
+        stop_words = self._path.caches.stop_words(state.index)
         return await self._did_you_mean.propose(requested, scope, num_hits, stop_words)
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:

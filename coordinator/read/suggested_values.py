@@ -82,8 +82,8 @@ class SuggestedValues:
         found = [(facet.field, bucket) for facet in facets for bucket in facet.buckets]
         words = self._folded.words(search.query)
         if not found and words and typos == "never":
-            memory = self._path.memories.of(scope.index).suggestions
-            memory.remember_no_values(scope.horizon, search.filters, words)
+            cache = self._path.caches.of(scope.index).suggestions
+            cache.remember_no_values(scope.horizon, search.filters, words)
         values = [
             Suggestion(bucket.key, "facet", bucket.doc_count, field)
             for field, bucket in found
@@ -95,8 +95,8 @@ class SuggestedValues:
         """Return whether it is known that no facet has a value with the words as typed."""
         if (typed is None and search.query) or not facets_of(scope.index):
             return True
-        memory = self._path.memories.of(scope.index).suggestions
-        return memory.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
+        cache = self._path.caches.of(scope.index).suggestions
+        return cache.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
 
     def _counts(self, scope: Scope, counted: SearchParameters) -> Awaitable[SearchOutcome]:
         """Return the counts of a search's facets; known ones take no round trip."""

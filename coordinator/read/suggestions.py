@@ -9,9 +9,9 @@ Every count is of the items that pass the filters, the key's among them, and tho
 for any query; nothing without such items is suggested. If nothing matches as typed, typos are
 forgiven.
 
-Cost: no shard is asked for a cached list (`SuggestionMemory`), nor, usually, for one that follows
+Cost: no shard is asked for a cached list (`SuggestionCache`), nor, usually, for one that follows
 from what is known of a shorter prefix (`known_prefixes`). Others take two round trips, or one where
-the counts are cached (`StatisticsMemory`). Facet values are looked up in the coordinator's own
+the counts are cached (`StatisticsCache`). Facet values are looked up in the coordinator's own
 numbering, unless no value matched fewer letters; whole texts come from a search for the best items,
 and words of the vocabulary (`near_terms`) along with it. As many items are read as there are
 suggestions, and more only if these have too few different texts. Only what is shown is counted: a
@@ -43,15 +43,15 @@ from coordinator.read.suggest.known_prefixes import (
     completions_from,
     last_word,
 )
-from coordinator.read.suggest.memory import key_of
 from coordinator.read.suggest.results import UNCOUNTED, Suggestion, SuggestionPage
 from coordinator.read.suggest.sources import SuggestionSources
+from coordinator.read.suggest.suggestion_cache import key_of
 from coordinator.read.suggest.typed_text import TypedText, typed_text
 from coordinator.read.suggest.whole_texts import whole_texts
 from coordinator.read.suggested_values import SuggestedValues
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.text.query_parser import without_exclusions
-from coordinator.read.text.spelling import Spelling, respelt
+from coordinator.read.text.respelling import Spelling, respelt
 
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
@@ -113,21 +113,21 @@ class Suggestions:
             Unavailable: a shard is down or late.
             ConfigurationSwitched: the index has changed configuration, or is about to.
         """
-        search, size = self._path.memories.narrowed(index, parameters.search), parameters.size
+        search, size = self._path.caches.narrowed(index, parameters.search), parameters.size
         parameters = structs.replace(parameters, search=search)
         deadline = Deadline.after_ms(search.timeout_ms)
         typed = typed_text(search.query, self._path.analyzer)
         with self._path.cluster.reading(index.number) as horizon:
             searches = await self._searches(index, search, _MORE * size)
-            memory = self._path.memories.of(index).suggestions
+            cache = self._path.caches.of(index).suggestions
             key = key_of(parameters, searches)
-            listed = memory.known(horizon, key)
+            listed = cache.known(horizon, key)
             if listed is None:
                 scope = Scope(
                     index, horizon, tuple([clause.filter for clause in search.filters]), deadline
                 )
                 listed = await self._made(scope, search, typed, size, searches)
-                memory.remember(horizon, key, listed)
+                cache.remember(horizon, key, listed)
             return SuggestionPage(listed, horizon)
 
     async def _made(
@@ -204,9 +204,9 @@ class Suggestions:
         """Return what shorter prefixes of the last word say about it."""
         if typed is None:
             return _NOTHING_KNOWN
-        memory = self._path.memories.of(scope.index).suggestions
+        cache = self._path.caches.of(scope.index).suggestions
         last = typed.words[-1]
-        shorter = memory.shorter(scope.horizon, _context(search, typed, size), last)
+        shorter = cache.shorter(scope.horizon, _context(search, typed, size), last)
         if not shorter:
             return _NOTHING_KNOWN
         completions = completions_from(shorter.values(), last)
@@ -234,16 +234,16 @@ class Suggestions:
         if fresh.completions is not None or (
             fresh.best is not None and fresh.best.is_decided(size)
         ):
-            memory = self._path.memories.of(scope.index).suggestions
+            cache = self._path.caches.of(scope.index).suggestions
             context = _context(search, typed, size)
-            memory.remember_prefix(scope.horizon, context, typed.words[-1], fresh)
+            cache.remember_prefix(scope.horizon, context, typed.words[-1], fresh)
 
     def _last_word(
         self, scope: Scope, search: SearchParameters, typed: TypedText
     ) -> LastWord | None:
         if not typed.is_open:
             return None
-        dictionary = self._path.memories.of(scope.index).dictionary
+        dictionary = self._path.caches.of(scope.index).dictionary
         return last_word(typed.words[-1], search, dictionary, scope.index.configuration)
 
     async def _listed(
@@ -279,14 +279,14 @@ class Suggestions:
         something is written.
         """
         sets = [tuple(sorted(set(words))) for words in texts]
-        memory = self._path.memories.of(scope.index).statistics
-        statistics = memory.at(scope.horizon)
+        cache = self._path.caches.of(scope.index).statistics
+        statistics = cache.at(scope.horizon)
         known = {} if scope.filters else statistics.num_items_with
         counted = [one for one in sets if 0 < len(one) <= _COUNTED_WORDS_MAX and one not in known]
         found = dict(zip(counted, await self._near.count(scope, counted), strict=True))
         counts = [found.get(one, known.get(one, 0)) for one in sets]
         if found and not scope.filters:
-            memory.remember_counts(statistics, found)
+            cache.remember_counts(statistics, found)
         return counts
 
     def _whole_texts(
@@ -302,7 +302,7 @@ class Suggestions:
         """Return the request for completions of the last word, given the other words."""
         if len(typed.tokens) > _COUNTED_WORDS_MAX:
             return None
-        stop_words = self._path.memories.stop_words(scope.index)
+        stop_words = self._path.caches.stop_words(scope.index)
         *before, last = typed.words
         others = [word for word in before if word not in stop_words]
         return first_request(scope, last, size, words=others, is_prefix=True)
@@ -343,7 +343,7 @@ class Suggestions:
             scope,
             typed.words,
             is_last_open=typed.is_open,
-            stop_words=self._path.memories.stop_words(scope.index),
+            stop_words=self._path.caches.stop_words(scope.index),
             num_hits=0,
         )
         if spelt is None:

@@ -42,7 +42,7 @@ from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.own_changes import OwnChanges
 from coordinator.replication.host.this_host import ThisHost
-from coordinator.replication.log.elections import elections_of
+from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
 from coordinator.replication.peers.log_state import LogState, log_state

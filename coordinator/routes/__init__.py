@@ -2,7 +2,7 @@
 
 search, searches     one search; several in one request. suggest, explain
 items                one item, a batch, a stream of any size. export: all of them back
-item_changes         changes by ids or by filter; matching_items: which items these concern
+bulk_changes         changes by ids or by filter; matching_scan: which items these concern
 source_changes       changes of a followed table, and the position in it
 configuration        of an index; configuration_proposal: one made from its items
 indexes              delete, rename, copy; index_statistics: sizes; aliases
@@ -26,6 +26,7 @@ from coordinator.routes import (
     algolia_search,
     aliases,
     analytics,
+    bulk_changes,
     configuration,
     configuration_proposal,
     documentation,
@@ -34,7 +35,6 @@ from coordinator.routes import (
     hosts,
     index_statistics,
     indexes,
-    item_changes,
     items,
     keys,
     operations,
@@ -53,7 +53,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *explain.ROUTES,
     *items.ROUTES,
     *export.ROUTES,
-    *item_changes.ROUTES,
+    *bulk_changes.ROUTES,
     *source_changes.ROUTES,
     *configuration.ROUTES,
     *indexes.ROUTES,

@@ -51,7 +51,7 @@ from coordinator.routes.algolia_requests import (
     required_body,
     write_deadline,
 )
-from coordinator.routes.item_changes import delete_matching
+from coordinator.routes.bulk_changes import delete_matching
 from coordinator.routes.items import refuse_conditions, stored_item
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw_parameters import query_parameters, refuse_unknown
 from coordinator.parameters.table import SEARCH_PARAMETERS
-from coordinator.routes.matching_items import RESTRICTING, matching_hits
+from coordinator.routes.matching_scan import RESTRICTING, matching_hits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

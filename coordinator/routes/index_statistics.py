@@ -15,8 +15,8 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.cluster.placed_shards import PlacedShard
 from coordinator.cluster.shard_client import ShardClient
+from coordinator.cluster.shard_copies import PlacedShard
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Route

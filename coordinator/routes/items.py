@@ -1,4 +1,4 @@
-"""Items: read, write, load. Changes to many items are in `item_changes`."""
+"""Items: read, write, load. Changes to many items are in `bulk_changes`."""
 
 from __future__ import annotations
 

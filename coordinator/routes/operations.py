@@ -89,7 +89,7 @@ async def ready(services: Services, request: Request) -> Response:
         cluster.check_serving()
     else:
         failed = cluster.failed_shards()
-        if not cluster.admission.has_started:
+        if not cluster.readiness.has_started:
             raise Unavailable(
                 cluster.starting.message(),
                 code="starting",

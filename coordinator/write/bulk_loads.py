@@ -35,7 +35,7 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.detached_tasks import DetachedTasks
-from coordinator.write.field_names import FieldNames
+from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.load_progress import LoadProgress
 from coordinator.write.log import WriteLog, present_queue

@@ -27,7 +27,7 @@ from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation import compile_rules
-from coordinator.write.configuration_change import changes, merged, removals
+from coordinator.write.configuration_patch import changes, merged, removals
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_references import (
     FieldReference,
@@ -57,7 +57,7 @@ class ConfigurationPlan(NamedTuple):
     """The complete configuration, as stored."""
     warnings: list[str]
     changes: list[dict[str, Any]]
-    """Differences by path; see `coordinator.write.configuration_change`."""
+    """Differences by path; see `coordinator.write.configuration_patch`."""
 
 
 class _CheckedDocument(NamedTuple):

@@ -32,7 +32,7 @@ from common.value_changes import as_item
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES
-from coordinator.write.field_names import FieldNames
+from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.partitioning import SelectedChange

@@ -16,7 +16,7 @@ from common.protocol.methods import FIELD_NAMES
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.write.field_names import FieldNames
+from coordinator.write.field_limit import FieldNames
 
 FIELD_NAMES_KEPT: Final = 64
 """Indexes whose field names are cached between writes; 16 to 64 KB each."""

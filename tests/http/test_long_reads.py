@@ -7,7 +7,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from coordinator.routes.matching_items import PAGE_ITEMS
+from coordinator.routes.matching_scan import PAGE_ITEMS
 from tests.http.local_service import local_service
 from tests.service import Client
 

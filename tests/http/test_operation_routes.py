@@ -30,7 +30,7 @@ async def test_service_is_ready_only_when_all_shards_serve(web: Web) -> None:
 
 async def test_a_start_says_how_far_it_is(web: Web) -> None:
     cluster = web.services.cluster
-    cluster.admission.has_started = cluster.admission.is_open = False
+    cluster.readiness.has_started = cluster.readiness.is_open = False
     cluster._ready.clear()
     cluster.starting.note(0, OpeningStatistics(4, 1, 1000, 900))
     cluster.starting.note(1, OpeningStatistics(4, 3, 1000, 100))

@@ -33,8 +33,8 @@ async def test_dead_values_go_on_all_shards_and_in_the_coordinator(
     monkeypatch.setattr(reindex, "DEAD_VALUES_MIN", 1_000)
 
     def known() -> int:
-        (memory,) = service.services.search._path.memories._memories.values()
-        return len(memory.facets.values("session"))
+        (cache,) = service.services.search._path.caches._caches.values()
+        return len(cache.facets.values("session"))
 
     def run() -> tuple[int, int]:
         with closing(service.client()) as client:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.settings import SettingError
-from coordinator.replication.log.elections import (
+from coordinator.replication.log.election_trigger import (
     Voter,
     can_elect,
     candidate_of,

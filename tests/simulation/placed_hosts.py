@@ -21,7 +21,7 @@ import coordinator.process.coordinator
 import coordinator.replication.replica
 from common import data_directory
 from common.shard_settings import ShardSettings
-from coordinator.cluster.placed_shards import shown_shards
+from coordinator.cluster.shard_copies import shown_shards
 from coordinator.process.joining import join as joining
 from coordinator.process.joining import log_checks
 from coordinator.replication.host.position import held_shards, host_name, read_replica

@@ -29,7 +29,7 @@ import shard.process.server
 from common import data_directory
 from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.shard_settings import ShardSettings
-from coordinator.cluster.placed_shards import shown_shards
+from coordinator.cluster.shard_copies import shown_shards
 from coordinator.process.coordinator import Inheritance
 from coordinator.replication.host.position import shards_to_run
 from coordinator.settings import Settings

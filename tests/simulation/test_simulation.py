@@ -25,8 +25,8 @@ from common.process import priority
 from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
 from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.cluster.shard_client import ShardState
+from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.process.joining import shard_recovery
 from coordinator.replication.applying.applying import Applier, ShardRequest
 from coordinator.replication.following.following import Follower

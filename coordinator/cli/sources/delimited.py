@@ -30,11 +30,11 @@ from coordinator.cli.sources.cells import (
     is_comma_number,
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
-from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.prices import amount_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
+from coordinator.cli.sources.unsupported_formats import START_BYTES, unsupported_format
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 ROW_FIELD: Final = "row"
@@ -425,7 +425,7 @@ def _start_of(opened: OpenedSource) -> bytes:
     """
     with opened.open() as stream:
         start = stream.read(START_BYTES)
-    if what := foreign_file(start):
+    if what := unsupported_format(start):
         raise SourceError(f"{opened.name} {what}")
     return start
 

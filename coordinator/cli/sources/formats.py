@@ -11,8 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from coordinator.cli.sources import databases, delimited, geo_points, parquet
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
-from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
-from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
+from coordinator.cli.sources.items_path import inner_arrays, only_array
 from coordinator.cli.sources.json_lines import decoded, encoded
 from coordinator.cli.sources.json_objects import (
     are_spread,
@@ -25,6 +24,7 @@ from coordinator.cli.sources.json_objects import (
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, shown
+from coordinator.cli.sources.unsupported_formats import START_BYTES, unsupported_format
 
 FORMATS: Final = ("csv", "tsv", "json", "ndjson", "parquet", "sqlite")
 _BY_SUFFIX: Final = {
@@ -129,7 +129,11 @@ def _format_of(opened: OpenedSource) -> str:
         return "tsv"
     suffix = PurePosixPath(opened.file_name).suffix.lower()
     has_cells = any(delimiter.encode() in header for delimiter in delimited.DELIMITERS)
-    if suffix not in _ANY_TEXT and not has_cells and foreign_file(start[:START_BYTES]) is None:
+    if (
+        suffix not in _ANY_TEXT
+        and not has_cells
+        and unsupported_format(start[:START_BYTES]) is None
+    ):
         raise SourceError(
             f"{opened.name}: {suffix} is not a format that is read; they are {', '.join(FORMATS)}. "
             "If it is a table of one column, say --format csv"

@@ -6,7 +6,7 @@
 
 import { parseJson } from "../api.js";
 import { shown } from "./delimited.js";
-import { ArrayCutter, innerArraysIn } from "./inner_arrays.js";
+import { ArrayCutter, innerArraysIn } from "./items_path.js";
 import { findDegreesIn, withPlace } from "./places.js";
 
 const SAMPLE_ITEMS = 500;

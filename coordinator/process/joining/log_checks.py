@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.process.logs import Log
-from coordinator.cluster.placed_shards import shown_shards
+from coordinator.cluster.shard_copies import shown_shards
 from coordinator.replication.host.position import ReplicaFile
 from coordinator.replication.log.log_safety import (
     dangers_of_servers,

@@ -17,7 +17,7 @@ import msgspec
 from common import data_directory
 from common.durable_files import make_folder, sync_folder
 from common.process.logs import Log
-from coordinator.cluster.placed_shards import shown_shards
+from coordinator.cluster.shard_copies import shown_shards
 from coordinator.process import offline_commands
 from coordinator.process.joining.log_checks import CannotJoin
 from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX

@@ -1,7 +1,7 @@
 """Facets, ranges and trees, from the counts of the shards to what a response shows.
 
 plan                   the counts that a search needs
-memory                 what is known between searches; the numbers of facet values: values
+facet_cache            what is known between searches; the numbers of facet values: global_ordinals
 merged_counts          counts of all shards, added up; of groups: group_counts
 merged_facets          one facet after the other; buckets chooses and orders
 listing                all of them, without keeping other requests waiting

@@ -17,10 +17,10 @@ import numpy as np
 
 from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.typed_parameters import FacetSpec
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.ranges import finite
 from coordinator.read.facets.results import FacetResult, FacetStats
-from coordinator.read.facets.values import FacetValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,10 @@ from common.protocol.packed_counts import EVERY
 from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import listed_buckets
 from coordinator.read.facets.facet_metrics import is_summed_up, summaries
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.facets.values import FacetValues
 
 _STEP_KEYS: Final = 1_000
 """Keys that are numbered in a step, 0.4 µs each."""

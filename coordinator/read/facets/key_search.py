@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from coordinator.parameters.typed_parameters import KeyTypos
-from coordinator.read.facets.values import FacetValues
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.text.edit_distance import edit_distances
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)

@@ -27,13 +27,13 @@ from coordinator.parameters.typed_parameters import FacetParameters, KeyTypos, S
 from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.facets.facet_metrics import is_summed_up
 from coordinator.read.facets.field_facets import field_results
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.group_counts import count_groups
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.plan import CountedFacets
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.facets.values import FacetValues
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ class FacetListing:
             parameters: of the search.
             counted: the shards' counts.
         """
-        state, facets = counted.state, counted.memory
+        state, facets = counted.state, counted.cache
         if (known := known_results(parameters, counted.plan, facets)) is not None:
             return known
         groups: list[GroupCounts] = []
@@ -149,7 +149,7 @@ class FacetListing:
             counted: the shards' counts, of every value.
         """
         field = requested.facet.field
-        values = counted.memory.values(field)
+        values = counted.cache.values(field)
         selected = search.selected.get(field, NONE_SELECTED)
         (spec,) = search.facets
         order = spec.order
@@ -197,7 +197,7 @@ class FacetListing:
         def found(reader: CountsReader) -> dict[str, NDArray[np.bool_]]:
             by_facet = {name: one.counts.counts > 0 for name, one in counted.plan.known.items()}
             for request in counted.plan.requests:
-                with reader.next(counted.memory.values(request.field)) as counts:
+                with reader.next(counted.cache.values(request.field)) as counts:
                     by_facet.setdefault(request.field, counts.counts > 0)
             return by_facet
 

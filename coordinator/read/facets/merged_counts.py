@@ -1,4 +1,4 @@
-"""Counts of a facet, added up over all shards by the coordinator's numbers (`values`).
+"""Counts of a facet, added up over all shards by the coordinator's numbers (`global_ordinals`).
 
 Counts cross the wire as integer arrays, merging is addition, and nothing is truncated before the
 sums are exact.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
-from coordinator.read.facets.values import FacetValues
+from coordinator.read.facets.global_ordinals import FacetValues
 
 _NO_NUMBERS = np.zeros(0, np.uint32)
 

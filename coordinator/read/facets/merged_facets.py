@@ -1,7 +1,7 @@
 """The facets of a search: merges the counts of all shards and lists the buckets of each facet.
 
 `plan` decides which counts a search needs, `merged_counts` adds them up, `buckets` chooses among
-them, `facet_metrics` sums them up, and `memory` caches the totals of the index.
+them, `facet_metrics` sums them up, and `facet_cache` keeps the totals of the index.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import structs
 
 from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket, listed_buckets
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_metrics import is_summed_up, summaries
-from coordinator.read.facets.memory import FacetMemory, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
 from coordinator.read.facets.results import FacetResult
@@ -43,7 +43,7 @@ def facet_results(
         groups: if groups are counted, those with values, by position of the plan's requests.
         sums: where to add up, on another thread than the event loop's.
     """
-    plan, memory, answers = counted.plan, counted.memory, counted.answers
+    plan, cache, answers = counted.plan, counted.cache, counted.answers
     horizon = counted.state.horizon
     reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
     requests = iter((*plan.requests, None))
@@ -52,7 +52,7 @@ def facet_results(
     for spec in parameters.facets:
         settings = spec.configuration
         name = settings.field
-        values = memory.values(name)
+        values = cache.values(name)
         totals = plan.known.get(name)
         missing = None
         if totals is None:
@@ -63,7 +63,7 @@ def facet_results(
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
                     totals = FacetTotals(horizon, counts.kept(), request.num_live_wanted)
-                    memory.remember(name, totals)
+                    cache.remember(name, totals)
                 else:
                     added = counts.plus(groups[at].counts) if groups else counts
                     buckets = listed_buckets(spec, parameters, values, added, accepted.get(name))
@@ -77,13 +77,13 @@ def facet_results(
                 request = next(requests)
                 at += 1
         if totals is not None:
-            buckets = _page_of_totals(spec, parameters, memory, totals, accepted.get(name))
+            buckets = _page_of_totals(spec, parameters, cache, totals, accepted.get(name))
             summed_up = summaries(spec, values, totals.counts)
         yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
 
 def known_results(
-    parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory
+    parameters: SearchParameters, plan: FacetPlan, cache: FacetCache
 ) -> list[FacetResult] | None:
     """Return the facets of a search if every page of them is cached: there is nothing to merge."""
     if plan.requests or parameters.field_facets:
@@ -94,21 +94,21 @@ def known_results(
         key = _page_key(spec, parameters)
         if key is None or is_summed_up(spec):
             return None
-        page = memory.page(plan.known[settings.field].horizon, key)
+        page = cache.page(plan.known[settings.field].horizon, key)
         if page is None:
             return None
         results.append(FacetResult(settings.field, settings.title, settings.position, page, None))
     return results
 
 
-def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory) -> int:
+def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, cache: FacetCache) -> int:
     """Return how many values have to be inspected in facets whose counts are known already."""
     num_values = 0
     for spec in parameters.facets:
         totals = plan.known.get(spec.configuration.field)
         if totals is not None:
             key = _page_key(spec, parameters)
-            is_listed = key is not None and memory.page(totals.horizon, key) is not None
+            is_listed = key is not None and cache.page(totals.horizon, key) is not None
             if not is_listed or is_summed_up(spec):
                 num_values += len(totals.counts.counts)
     return num_values
@@ -125,17 +125,17 @@ def _page_key(spec: FacetSpec, parameters: SearchParameters) -> PageKey | None:
 def _page_of_totals(
     spec: FacetSpec,
     parameters: SearchParameters,
-    memory: FacetMemory,
+    cache: FacetCache,
     totals: FacetTotals,
     accepts: NDArray[np.bool_] | None,
 ) -> list[Bucket]:
     """Return the buckets to list, and cache them for the next search."""
-    values = memory.values(spec.configuration.field)
+    values = cache.values(spec.configuration.field)
     key = _page_key(spec, parameters)
     if key is None:
         return listed_buckets(spec, parameters, values, totals.counts, accepts)
-    page = memory.page(totals.horizon, key)
+    page = cache.page(totals.horizon, key)
     if page is None:
         page = listed_buckets(spec, parameters, values, totals.counts, None)
-        memory.remember_page(totals.horizon, key, page)
+        cache.remember_page(totals.horizon, key, page)
     return page

@@ -1,7 +1,7 @@
 """Plans the facet counts of a search: which ones it needs, and which of them are known already.
 
 A disjunctive facet ignores its own filter, statistics cover the hits only, and totals that are
-cached (`memory`) need no request.
+cached (`facet_cache`) need no request.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_metrics import is_summed_up
-from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import ShardResponses
 
 ALWAYS: Final = 1 << 31
@@ -40,13 +40,13 @@ class CountedFacets(Struct, frozen=True):
 
     Attributes:
         plan: what was to be counted.
-        memory: of the index.
+        cache: of the index.
         answers: pairs (shard ordinal, response).
         state: the searched one.
     """
 
     plan: FacetPlan
-    memory: FacetMemory
+    cache: FacetCache
     answers: ShardResponses
     state: SearchedState
 
@@ -58,7 +58,7 @@ class CountedFacets(Struct, frozen=True):
 
 def plan_facets(
     parameters: SearchParameters,
-    memory: FacetMemory,
+    cache: FacetCache,
     horizon: int,
     *,
     is_total: bool,
@@ -86,7 +86,7 @@ def plan_facets(
         num_live_wanted = ALWAYS if wants_all_buckets or selected else _num_live_wanted(spec)
         totals = None
         if is_total and not parameters.allows_partial:
-            totals = memory.totals(name, horizon, num_live_wanted)
+            totals = cache.totals(name, horizon, num_live_wanted)
         wants_missing = spec.summary.missing
         if totals is not None and not wants_missing:
             known[name] = totals

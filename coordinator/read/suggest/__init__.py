@@ -3,7 +3,7 @@
 results                suggestions as a response shows them
 sources                all that may be suggested, and the best of each source in turn
 typed_text             the text as typed; whole_texts of items that have its words
-memory                 cached lists
+suggestion_cache       cached lists
 folded_texts           the words of texts and items, cached
 known_prefixes         suggestions derived from those for a shorter prefix of the word
 """

@@ -3,8 +3,8 @@
 query_parser           text → clauses; words written together or apart: spacing; II for 2: notations
 relaxation             what "match": "auto" tries, in order
 scoring                clauses → weights, by the frequencies over all shards in statistics
-corrections            what a mistyped word may be meant to be: edit_distance, misspellings
+corrections            what a mistyped word may be meant to be: edit_distance, noisy_channel
 near_terms             words of the index near a text
-spelling               another spelling of a query
+respelling             another spelling of a query
 item_fields            fields that items have; from statistics, too
 """

@@ -5,7 +5,7 @@
                                                                 function words is typed
                talking  8          only its beginning is near   unlikely
 
-Of these, a word that a likely slip leads to (`misspellings`) counts as if it were more frequent.
+Of these, a word that a likely slip leads to (`noisy_channel`) counts as if it were more frequent.
 All near words match. Unlikely ones rank like words two edits away, so a stray talkin does not hide
 the Tolkien that was meant. Beside other words, these tell what is meant: `scilence of the lambs` is
 not about science, which many more films are.
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from common.query import MatchKind, Word
 from common.scoring import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.edit_distance import edit_distances
-from coordinator.read.text.misspellings import likelihood
+from coordinator.read.text.noisy_channel import likelihood
 
 RARER: Final = 10
 """A near word is unlikely if another one is in more than this many times as many items."""

@@ -45,7 +45,7 @@ from coordinator.read.text.statistics import (
     QueryKey,
     ScoredQuery,
     Statistics,
-    StatisticsMemory,
+    StatisticsCache,
 )
 
 QUERY_FAST_CHARS: Final = 256
@@ -70,7 +70,7 @@ async def score_query(
     state: SearchedState,
     parse: Callable[[], Generator[None, None, ParsedQuery]],
     parameters: SearchParameters,
-    memory: StatisticsMemory,
+    cache: StatisticsCache,
     scheduler: LoopScheduler,
 ) -> ScoredQuery:
     """Parse a query and compute the weights of its clauses; results are cached per horizon.
@@ -82,21 +82,21 @@ async def score_query(
         state: the state to search.
         parse: begins to parse the text (`parse_query`).
         parameters: of the search.
-        memory: of the index.
+        cache: of the index.
         scheduler: lets long texts yield the event loop.
     """
     index, horizon = state.index, state.horizon
     key = query_key(parameters)
-    scored = memory.known_query(key, horizon)
+    scored = cache.known_query(key, horizon)
     if scored is not None:
         return scored
     is_long = is_long_text(parameters.query)
     parsed = await scheduler.run(index.number, parse()) if is_long else run_to_completion(parse())
     if parsed.is_blank:
         return UNRESTRICTED
-    statistics = memory.at(horizon)
+    statistics = cache.at(horizon)
     missing = statistics.missing(parsed)
-    is_guess = missing is not None and not parameters.allows_partial and memory.may_assume(missing)
+    is_guess = missing is not None and not parameters.allows_partial and cache.may_assume(missing)
     if missing is not None and not (parameters.needs_scores or missing.needs_fields):
         weighing = _weigh(index, parsed, parameters, _assuming(statistics, missing.words))
         if is_long:
@@ -106,24 +106,24 @@ async def score_query(
         scored.has_made_up_weights = True
         return scored
     if missing is not None and not is_guess:
-        statistics = await memory.completed(
+        statistics = await cache.completed(
             index, parsed, statistics, missing, state.deadline, is_partial=parameters.allows_partial
         )
     weighing = _weigh(index, parsed, parameters, statistics)
     scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
     if missing is not None and is_guess:
         scored.assumption = Assumption(
-            parsed, statistics, missing, memory.request(index, missing, statistics)
+            parsed, statistics, missing, cache.request(index, missing, statistics)
         )
     else:
-        memory.remember_query(key, statistics, scored)
+        cache.remember_query(key, statistics, scored)
     return scored
 
 
 async def score_again(
     index: Index,
     parameters: SearchParameters,
-    memory: StatisticsMemory,
+    cache: StatisticsCache,
     scored: ScoredQuery,
     parts: Sequence[StatisticsResponse],
     scheduler: LoopScheduler,
@@ -135,7 +135,7 @@ async def score_again(
     Args:
         index: that is searched.
         parameters: of the search.
-        memory: of the index.
+        cache: of the index.
         scored: the query on its assumption.
         parts: the shards' counts.
         scheduler: lets long texts yield the event loop.
@@ -143,15 +143,15 @@ async def score_again(
     assumption = scored.assumption
     assert assumption is not None, "only a guess is weighed again"
     statistics = assumption.statistics
-    memory.add_up(statistics, assumption.keys, parts)
+    cache.add_up(statistics, assumption.keys, parts)
     if not any(part.has_any for part in parts):
         scored.assumption = None
-        memory.remember_query(query_key(parameters), statistics, scored)
+        cache.remember_query(query_key(parameters), statistics, scored)
         return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
     scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
-    memory.remember_query(query_key(parameters), statistics, scored)
+    cache.remember_query(query_key(parameters), statistics, scored)
     return scored
 
 

@@ -176,7 +176,7 @@ def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
     return _QUERY_BYTES + num_words * _WORD_BYTES + 4 * len(text)
 
 
-class StatisticsMemory:
+class StatisticsCache:
     """The statistics of one index; missing ones are fetched from the shards.
 
     Args:

@@ -13,7 +13,7 @@ from common.deadline import NEVER
 from common.errors import Unavailable
 from common.protocol.messages import ApplyResponse, OutcomesRequest
 from common.protocol.methods import OUTCOMES
-from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.applying import Applier, DividedGroup, joined
 from coordinator.replication.applying.recent_outcomes import RecentOutcomes
 from coordinator.replication.host.host_tasks import HostTasks

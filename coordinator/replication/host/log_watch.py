@@ -11,7 +11,7 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.host.this_host import ThisHost
-from coordinator.replication.log.elections import Elections
+from coordinator.replication.log.election_trigger import Elections
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream_state import RaftGroup, StreamInfo
 

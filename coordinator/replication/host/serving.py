@@ -45,7 +45,7 @@ class Serving:
         self._applied = SeqWaiters(lambda: self.applied_seq)
         self.why_stopped = ""
         self.on_stop: list[Callable[[Unavailable], None]] = []
-        cluster.admission.withheld = Unavailable(
+        cluster.readiness.withheld = Unavailable(
             "this host catches up with the log", code="starting"
         )
         if self._placed is not None:
@@ -94,9 +94,9 @@ class Serving:
     def _show(self, seq: int) -> None:
         """Let searches see everything up to an entry; serve once that is enough."""
         self._cluster.horizons.floor = seq
-        withheld = self._cluster.admission.withheld
+        withheld = self._cluster.readiness.withheld
         if withheld is not None and seq >= self._target and not self.why_stopped:
-            self._cluster.admission.withheld = None
+            self._cluster.readiness.withheld = None
             if self._placed is not None:
                 self._placed.begin_serving()
             _log.info("this host serves", seq=seq)
@@ -132,12 +132,12 @@ class Serving:
     @property
     def is_withheld(self) -> bool:
         """Whether requests for data are refused, because this host catches up, or has stopped."""
-        return self._cluster.admission.withheld is not None
+        return self._cluster.readiness.withheld is not None
 
     @property
     def is_serving(self) -> bool:
         """Whether this host answers requests for data."""
-        return self._cluster.admission.withheld is None and self._cluster.is_ready
+        return self._cluster.readiness.withheld is None and self._cluster.is_ready
 
     @property
     def can_give_data(self) -> bool:
@@ -149,8 +149,8 @@ class Serving:
         if self.why_stopped or not self._cluster.is_ready_here:
             return False
         if self._placed is None:
-            return self._cluster.admission.withheld is None
-        return 0 < self._target <= self.applied_seq or self._cluster.admission.withheld is None
+            return self._cluster.readiness.withheld is None
+        return 0 < self._target <= self.applied_seq or self._cluster.readiness.withheld is None
 
     def check_not_stopped(self) -> None:
         """Refuse if this host has stopped.
@@ -168,7 +168,7 @@ class Serving:
         self.why_stopped = reason
         _log.error("this host stops serving", reason=reason, seq=self.position.seq)
         error = self._refusal()
-        self._cluster.admission.withheld = error
+        self._cluster.readiness.withheld = error
         if self._placed is not None:
             self._cluster.own_host.is_stopped = True
             self._placed.update()

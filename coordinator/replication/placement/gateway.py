@@ -45,8 +45,8 @@ from common.protocol.methods import (
 from common.protocol.server import Handler, RpcServer
 
 if TYPE_CHECKING:
-    from coordinator.cluster.placed_shards import PlacedShards
     from coordinator.cluster.shard_client import ShardClient
+    from coordinator.cluster.shard_copies import PlacedShards
     from coordinator.replication.applying.placed_groups import PlacedGroups
     from coordinator.replication.host.this_host import ThisHost
 

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from common.process.logs import Log
-from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
@@ -132,7 +132,7 @@ class KnownHosts:
                     self.address,
                     table.secret,
                     self._placed,
-                    lambda: self._host.cluster.admission.withheld is None,
+                    lambda: self._host.cluster.readiness.withheld is None,
                     self._tls,
                 )
                 self.others[address] = other

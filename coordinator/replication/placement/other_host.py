@@ -29,7 +29,7 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import GROUP_OUTCOMES, PROGRESS, Method
 from coordinator.addresses import parse_address
-from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.placement.gateway import GATEWAY, method_of
 from coordinator.replication.placement.placement_table import PlacedHost
 

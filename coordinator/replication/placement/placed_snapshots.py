@@ -23,7 +23,7 @@ from common.errors import Conflict, ServiceError, Unavailable
 from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog_file import read_state
-from coordinator.cluster.placed_shards import ShardHost, shown_shards
+from coordinator.cluster.shard_copies import ShardHost, shown_shards
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
 from coordinator.replication.host.position import new_host

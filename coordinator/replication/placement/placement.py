@@ -18,7 +18,7 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
-from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.placed_groups import PlacedGroups
 from coordinator.replication.following.following import Follower
 from coordinator.replication.host.host_tasks import HostTasks

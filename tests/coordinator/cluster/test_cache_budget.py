@@ -7,7 +7,7 @@ from unittest.mock import Mock
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.facets.buckets import Bucket
-from coordinator.read.facets.memory import FacetMemory
+from coordinator.read.facets.facet_cache import FacetCache
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]
 ORDER = BucketOrder()
@@ -15,16 +15,16 @@ ORDER = BucketOrder()
 
 def test_pages_of_all_indexes_are_bounded_together() -> None:
     budget = CacheBudget(100_000)
-    memories = [FacetMemory(Mock(num_shards=1), budget) for _ in range(100)]
+    caches = [FacetCache(Mock(num_shards=1), budget) for _ in range(100)]
     for size in range(50):
-        for memory in memories:
-            memory.remember_page(7, ("f", ORDER, 0, size), PAGE)
+        for cache in caches:
+            cache.remember_page(7, ("f", ORDER, 0, size), PAGE)
             assert budget.num_bytes <= 100_000
     kept = [
         size
-        for memory in memories
+        for cache in caches
         for size in range(50)
-        if memory.page(7, ("f", ORDER, 0, size)) is not None
+        if cache.page(7, ("f", ORDER, 0, size)) is not None
     ]
     assert kept
     assert len(kept) * len(PAGE) * 48 <= budget.num_bytes
@@ -32,17 +32,17 @@ def test_pages_of_all_indexes_are_bounded_together() -> None:
 
 def test_a_page_is_of_its_horizon() -> None:
     budget = CacheBudget()
-    memory = FacetMemory(Mock(num_shards=1), budget)
+    cache = FacetCache(Mock(num_shards=1), budget)
     key = ("f", ORDER, 0, 10)
-    memory.remember_page(7, key, PAGE)
-    memory.remember_page(7, key, PAGE)
+    cache.remember_page(7, key, PAGE)
+    cache.remember_page(7, key, PAGE)
     once = budget.num_bytes
-    assert memory.page(7, key) is PAGE
-    assert memory.page(8, key) is None
-    memory.remember_page(8, key, PAGE[:1])
-    memory.remember_page(7, key, PAGE)
-    assert memory.page(8, key) == PAGE[:1]
-    assert memory.page(7, key) is None
+    assert cache.page(7, key) is PAGE
+    assert cache.page(8, key) is None
+    cache.remember_page(8, key, PAGE[:1])
+    cache.remember_page(7, key, PAGE)
+    assert cache.page(8, key) == PAGE[:1]
+    assert cache.page(7, key) is None
     assert 0 < budget.num_bytes < once
-    memory.forget()
+    cache.forget()
     assert budget.num_bytes == 0

@@ -205,7 +205,7 @@ class TestLife:
         self, make_service: MakeService
     ) -> None:
         cluster = (await make_service(1)).cluster
-        cluster.admission.has_started = cluster.admission.is_open = False
+        cluster.readiness.has_started = cluster.readiness.is_open = False
         asked: list[Callable[[], object]] = [
             cluster.next_seq,
             lambda: cluster.reading(1),

@@ -17,12 +17,12 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
-from coordinator.read.facets.memory import FacetMemory, FacetTotals
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.plan import plan_facets
 from coordinator.read.text import statistics
 from coordinator.read.text.query_parser import ParsedQuery
-from coordinator.read.text.statistics import StatisticsMemory
+from coordinator.read.text.statistics import StatisticsCache
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -48,7 +48,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         return answers.pop(0)
 
     monkeypatch.setattr(statistics, "gather_partial", gather)
-    memory = StatisticsMemory(a_cluster(failed=[]), CacheBudget())
+    memory = StatisticsCache(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 
     query = ParsedQuery((sea,), (1,), (), "all", 1)
@@ -63,7 +63,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
 @pytest.mark.parametrize("partial", ["fail", "allow"])
 def test_totals_of_all_shards_do_not_serve_as_counts_of_some(partial: str) -> None:
     """Found by the simulation: total and hits were those of one shard, counts those of both."""
-    memory = FacetMemory(a_cluster(failed=[]), CacheBudget())
+    memory = FacetCache(a_cluster(failed=[]), CacheBudget())
     nothing = np.zeros(0, np.int64)
     memory.remember(
         "tags", FacetTotals(3, cast(MergedCounts, SimpleNamespace(counts=nothing)), 1 << 40)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer
 from common.process.loop_scheduler import run_to_completion
 from coordinator.read.facets import key_search as module
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
-from coordinator.read.facets.values import FacetValues
 
 KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
 ANALYZER = Analyzer()

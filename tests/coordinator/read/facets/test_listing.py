@@ -24,8 +24,8 @@ from coordinator.parameters.typed_parameters import (
     SearchParameters,
 )
 from coordinator.read.facets import listing
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.listing import FacetListing
-from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
@@ -35,7 +35,7 @@ CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, 
 
 
 def test_known_counts_are_looked_at_unless_their_page_is_cached() -> None:
-    memory = FacetMemory(Mock(num_shards=1), CacheBudget())
+    cache = FacetCache(Mock(num_shards=1), CacheBudget())
     counts = np.ones(NUM_VALUES, np.int64)
     totals = FacetTotals(5, MergedCounts(counts, np.zeros(0, np.uint32), -1, lambda: None), 10)
     plan = FacetPlan((), {"tags": totals}, True)
@@ -44,15 +44,15 @@ def test_known_counts_are_looked_at_unless_their_page_is_cached() -> None:
 
     def num(spec: FacetSpec, **selected: frozenset[str]) -> int:
         parameters = SearchParameters(facets=(spec,), selected=selected)
-        return num_values_to_list(parameters, plan, memory)
+        return num_values_to_list(parameters, plan, cache)
 
     plain, searched = FacetSpec(facet, order), FacetSpec(facet, order, "x")
     summed_up = FacetSpec(facet, order, summary=FacetSummary(percentiles=(50.0,)))
     assert num(plain) == num(summed_up) == NUM_VALUES
-    memory.remember_page(5, ("tags", order, 0, 7), [])
+    cache.remember_page(5, ("tags", order, 0, 7), [])
     assert num(plain) == 0
     assert num(searched) == num(summed_up) == num(plain, tags=frozenset("a")) == NUM_VALUES
-    assert num_values_to_list(SearchParameters(), FacetPlan((), {}, True), memory) == 0
+    assert num_values_to_list(SearchParameters(), FacetPlan((), {}, True), cache) == 0
 
 
 class _WatchedAnalyzer(Analyzer):
@@ -78,8 +78,8 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     answer: Any = SimpleNamespace(ranges=[part], facets=(), facet_counts=b"")
     spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
     state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))
-    memory = FacetMemory(Mock(num_shards=1), CacheBudget())
-    counted = CountedFacets(FacetPlan((), {}, True), memory, [(0, answer)], state)
+    cache = FacetCache(Mock(num_shards=1), CacheBudget())
+    counted = CountedFacets(FacetPlan((), {}, True), cache, [(0, answer)], state)
 
     (facet,) = await FacetListing(Mock(num_shards=1), analyzer, LoopScheduler()).listed(
         SearchParameters(field_facets=(spec,)), counted

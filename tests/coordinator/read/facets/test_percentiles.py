@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.read.facets.facet_metrics import percentiles
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.facets.values import FacetValues
 
 NUMBERS = st.builds(
     lambda edge, distance: edge + distance,

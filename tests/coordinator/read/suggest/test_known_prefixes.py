@@ -21,7 +21,7 @@ from coordinator.read.suggest.known_prefixes import (
     completions_from,
     last_word,
 )
-from coordinator.read.suggest.memory import SuggestionMemory
+from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
@@ -149,22 +149,22 @@ def test_words_that_match_more_than_they_begin_are_left_to_the_shards(
 
 def test_prefixes_are_remembered_for_one_state_and_surroundings() -> None:
     budget = CacheBudget()
-    memory = SuggestionMemory(budget)
+    cache = SuggestionCache(budget)
     tom, tim = CompletionContext(("tom",), (), None, 8), CompletionContext(("tim",), (), None, 8)
     short, long = KnownPrefix(TERMS, None), KnownPrefix(TERMS[:1], None)
-    memory.remember_prefix(7, tom, "ha", short)
-    memory.remember_prefix(7, tom, "hank", long)
+    cache.remember_prefix(7, tom, "ha", short)
+    cache.remember_prefix(7, tom, "hank", long)
 
-    assert list(memory.shorter(7, tom, "hanks").items()) == [("hank", long), ("ha", short)]
-    assert memory.shorter(7, tom, "han") == {"ha": short}
-    assert memory.shorter(7, tom, "h") == memory.shorter(7, tim, "hanks") == {}
-    assert memory.shorter(8, tom, "hanks") == {}
+    assert list(cache.shorter(7, tom, "hanks").items()) == [("hank", long), ("ha", short)]
+    assert cache.shorter(7, tom, "han") == {"ha": short}
+    assert cache.shorter(7, tom, "h") == cache.shorter(7, tim, "hanks") == {}
+    assert cache.shorter(8, tom, "hanks") == {}
     assert budget.num_bytes > 0
-    memory.remember_prefix(6, tom, "h", short)
-    assert memory.shorter(7, tom, "h") == {}
-    memory.remember_prefix(8, tim, "ha", short)
-    assert memory.shorter(7, tom, "hanks") == {}
-    memory.remember_prefix(8, tim, "hu", KnownPrefix(TERMS * 90, None))
-    assert memory.shorter(8, tim, "hu") == {}
-    memory.forget()
+    cache.remember_prefix(6, tom, "h", short)
+    assert cache.shorter(7, tom, "h") == {}
+    cache.remember_prefix(8, tim, "ha", short)
+    assert cache.shorter(7, tom, "hanks") == {}
+    cache.remember_prefix(8, tim, "hu", KnownPrefix(TERMS * 90, None))
+    assert cache.shorter(8, tim, "hu") == {}
+    cache.forget()
     assert budget.num_bytes == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.read.text.misspellings import (
+from coordinator.read.text.noisy_channel import (
     ANY_LETTER,
     is_likely_slip,
     transliterations,

@@ -15,8 +15,8 @@ from common.protocol.messages import FacetCounts, SearchResponse
 from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.facets import buckets as module
 from coordinator.read.facets.buckets import num_buckets, page_of_buckets
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import CountsReader
-from coordinator.read.facets.values import FacetValues
 from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]

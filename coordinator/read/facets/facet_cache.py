@@ -21,8 +21,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
-from coordinator.read.facets.values import FacetValues
 
 BUCKETS_REMEMBERED_MAX: Final = 100
 """Buckets of a cached page; longer pages are built again."""
@@ -43,7 +43,7 @@ class FacetTotals(Struct, frozen=True):
     """How many buckets, with zeros, these counts suffice to list."""
 
 
-class FacetMemory:
+class FacetCache:
     """Caches one index's value numberings and facet totals; all of it can be fetched again.
 
     Pages of buckets that list these totals are cached too, in a budget of all indexes together.

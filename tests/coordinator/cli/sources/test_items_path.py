@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
+from coordinator.cli.sources.items_path import inner_arrays, only_array
 from coordinator.cli.sources.source import SourceError
 from tests.coordinator.cli.sources.files import items_of, read
 

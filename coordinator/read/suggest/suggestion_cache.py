@@ -93,7 +93,7 @@ class Doubts:
         self._num += is_doubtful
 
 
-class SuggestionMemory:
+class SuggestionCache:
     """The lists of one index under one configuration.
 
     Args:

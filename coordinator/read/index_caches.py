@@ -1,12 +1,12 @@
-"""The coordinator's memory of an index between searches; all of it can be fetched again.
+"""What the coordinator caches of each index between searches; all of it can be fetched again.
 
-    index number ─▶ IndexMemory of its current configuration
+    index number ─▶ IndexCache of its current configuration
                         ├─ stop words, synonyms, curation rules, folded once   (no round trip)
                         ├─ statistics of all items, and per filter of an API key
                         ├─ dictionaries and totals of facets
                         └─ suggestions
 
-A memory belongs to one revision of the configuration; a change starts a new one.
+A cache belongs to one revision of the configuration; a change starts a new one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from coordinator.parameters.curation import (
     narrowing_rules,
 )
 from coordinator.parameters.typed_parameters import SearchParameters
-from coordinator.read.facets.memory import FacetMemory
-from coordinator.read.suggest.memory import SuggestionMemory
+from coordinator.read.facets.facet_cache import FacetCache
+from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary, wanted_words
-from coordinator.read.text.statistics import StatisticsMemory
+from coordinator.read.text.statistics import StatisticsCache
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""
@@ -45,7 +45,7 @@ RULES_FAST_CHARS: Final = 2_048
 """Rules of a request whose texts are longer take more than half a millisecond to compile."""
 
 
-class IndexMemory(Struct, frozen=True):
+class IndexCache(Struct, frozen=True):
     """Caches one index's read state between searches."""
 
     configuration: IndexConfiguration
@@ -56,10 +56,10 @@ class IndexMemory(Struct, frozen=True):
     """Those of them that leave items out for any query."""
     configured_fields: frozenset[str]
     """Facets, and fields to sort by, to search, or with points."""
-    statistics: StatisticsMemory
-    facets: FacetMemory
-    suggestions: SuggestionMemory
-    narrowed: dict[Filter, StatisticsMemory]
+    statistics: StatisticsCache
+    facets: FacetCache
+    suggestions: SuggestionCache
+    narrowed: dict[Filter, StatisticsCache]
     """Statistics per API key filter, most recently used last."""
 
     def forget(self) -> None:
@@ -71,13 +71,13 @@ class IndexMemory(Struct, frozen=True):
 
     def statistics_under(
         self, cluster: Cluster, budget: CacheBudget, key_filter: Filter | None
-    ) -> StatisticsMemory:
+    ) -> StatisticsCache:
         """Return the statistics of the items that pass an API key's filter."""
         if key_filter is None:
             return self.statistics
         narrowed = self.narrowed.pop(key_filter, None)
         if narrowed is None:
-            narrowed = StatisticsMemory(cluster, budget, key_filter)
+            narrowed = StatisticsCache(cluster, budget, key_filter)
             if len(self.narrowed) >= KEY_FILTERS_REMEMBERED_MAX:
                 self.narrowed.pop(next(iter(self.narrowed))).forget()
         self.narrowed[key_filter] = narrowed
@@ -99,8 +99,8 @@ class IndexMemory(Struct, frozen=True):
         )
 
 
-class IndexMemories:
-    """The memory of every index that has been searched.
+class IndexCaches:
+    """The caches of all indexes that have been searched.
 
     Args:
         cluster: the shards.
@@ -116,38 +116,38 @@ class IndexMemories:
         self._analyzer = analyzer
         self._limits = limits
         self._budget = CacheBudget()
-        self._memories: dict[int, IndexMemory] = {}
+        self._caches: dict[int, IndexCache] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 
-    def of(self, index: Index) -> IndexMemory:
-        """Return the memory of an index under its current configuration."""
-        memory = self._memories.get(index.number)
-        if memory is None or memory.revision != index.revision:
-            if memory is not None:
-                memory.forget()
+    def of(self, index: Index) -> IndexCache:
+        """Return the cache of an index under its current configuration."""
+        cache = self._caches.get(index.number)
+        if cache is None or cache.revision != index.revision:
+            if cache is not None:
+                cache.forget()
             rules = run_to_completion(
                 compile_rules(
                     index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
                 )
             )
-            memory = IndexMemory(
+            cache = IndexCache(
                 index.configuration,
                 index.revision,
                 QueryDictionary(index.configuration, self._analyzer),
                 rules,
                 narrowing_rules(rules),
                 _configured_fields(index.configuration),
-                StatisticsMemory(self._cluster, self._budget),
-                FacetMemory(self._cluster, self._budget),
-                SuggestionMemory(self._budget),
+                StatisticsCache(self._cluster, self._budget),
+                FacetCache(self._cluster, self._budget),
+                SuggestionCache(self._budget),
                 {},
             )
-            self._memories[index.number] = memory
-        return memory
+            self._caches[index.number] = cache
+        return cache
 
-    def statistics(self, memory: IndexMemory, key_filter: Filter | None) -> StatisticsMemory:
+    def statistics(self, cache: IndexCache, key_filter: Filter | None) -> StatisticsCache:
         """Return the statistics of the items that pass an API key's filter; None: of all items."""
-        return memory.statistics_under(self._cluster, self._budget, key_filter)
+        return cache.statistics_under(self._cluster, self._budget, key_filter)
 
     def stop_words(self, index: Index) -> frozenset[str]:
         """Return the folded words that items need not have."""
@@ -192,8 +192,8 @@ class IndexMemories:
     def _forget_dropped(self, catalog: Catalog) -> None:
         """Drop the cached state of indexes that are no longer in the catalog."""
         existing = {index.number for index in catalog.indexes.values()}
-        for number in [number for number in self._memories if number not in existing]:
-            self._memories.pop(number).forget()
+        for number in [number for number in self._caches if number not in existing]:
+            self._caches.pop(number).forget()
 
 
 def _num_chars(rules: Sequence[Rule]) -> int:

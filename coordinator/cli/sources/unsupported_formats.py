@@ -25,7 +25,7 @@ _MARKS: Final = (
 )
 
 
-def foreign_file(start: bytes) -> str | None:
+def unsupported_format(start: bytes) -> str | None:
     """Say what a file is, and what to do, if it is not a table of text; None if it may be one.
 
     Args:

@@ -12,9 +12,9 @@ import pytest
 from common.errors import Unavailable
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET, PING
-from coordinator.cluster import placed_shards
-from coordinator.cluster.placed_shards import PlacedShards, shown_shards
+from coordinator.cluster import shard_copies
 from coordinator.cluster.shard_client import ShardState
+from coordinator.cluster.shard_copies import PlacedShards, shown_shards
 
 ITEM = GetRequest(1, 5, b"5")
 
@@ -144,7 +144,7 @@ def test_a_copy_that_comes_no_further_is_left(monkeypatch: pytest.MonkeyPatch) -
     c.applied = 11  # the first write after a long rest arrives there first
     placed.update()
     assert chosen(placed) == ["a", "b"]
-    now += placed_shards.STALLED_SECONDS + 0.1
+    now += shard_copies.STALLED_SECONDS + 0.1
     placed.update()
     assert chosen(placed) == ["a", "c"]
     assert placed.floor == 11
@@ -183,7 +183,7 @@ async def test_a_request_reads_from_one_copy_and_runs_again_when_that_is_lost() 
     assert len(runs) == 1
 
 
-@pytest.mark.parametrize("num_losses", [placed_shards.READS_MAX - 1, placed_shards.READS_MAX])
+@pytest.mark.parametrize("num_losses", [shard_copies.READS_MAX - 1, shard_copies.READS_MAX])
 async def test_a_request_that_loses_one_copy_after_the_other_runs_again(num_losses: int) -> None:
     own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1)
     placed = placing(own, b, c)
@@ -203,12 +203,12 @@ async def test_a_request_that_loses_one_copy_after_the_other_runs_again(num_loss
                 host.serving = {1: 0}
                 placed.update()
 
-    if num_losses < placed_shards.READS_MAX:
+    if num_losses < shard_copies.READS_MAX:
         assert await placed.read(request, may_repeat=True) in ("b", "c")
     else:
         with pytest.raises(Unavailable, match="went away"):
             await placed.read(request, may_repeat=True)
-    assert num_runs == placed_shards.READS_MAX
+    assert num_runs == shard_copies.READS_MAX
 
 
 async def test_a_request_that_is_given_up_ends_its_calls_at_the_host(
@@ -257,7 +257,7 @@ async def test_without_any_copy_requests_fail_and_not_too_late() -> None:
     placed._unreadable_since = -1e9  # for long
     with pytest.raises(Unavailable, match="no host that has shard 1"):
         await placed.read(request, may_repeat=True)
-    assert asyncio.get_running_loop().time() - placed_since < placed_shards.TAKE_OVER_SECONDS
+    assert asyncio.get_running_loop().time() - placed_since < shard_copies.TAKE_OVER_SECONDS
 
 
 def test_states_that_others_need_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,10 +272,10 @@ def test_states_that_others_need_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     placed.pending.add(6)
     now += 1
     assert placed.oldest_needed == 5
-    now += placed_shards.HELD_SECONDS
+    now += shard_copies.HELD_SECONDS
     placed.hold("c", 6)
     assert placed.oldest_held == 6
-    for _ in range(int(placed_shards.HELD_SECONDS_MAX)):
+    for _ in range(int(shard_copies.HELD_SECONDS_MAX)):
         now += 1
         placed.hold("c", 6)
     assert placed.oldest_held is None  # it holds the same for too long

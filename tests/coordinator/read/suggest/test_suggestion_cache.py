@@ -13,8 +13,8 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.parameters.typed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare
-from coordinator.read.suggest.memory import Doubts, SuggestionKey, SuggestionMemory, key_of
 from coordinator.read.suggest.results import Suggestion
+from coordinator.read.suggest.suggestion_cache import Doubts, SuggestionCache, SuggestionKey, key_of
 from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
 
 FILTER = FilterClause(AnyOf("brand", ("a",)))
@@ -28,76 +28,76 @@ def key(query: str, *, size: int = 10, searches: tuple[str, ...] = ()) -> Sugges
 
 def test_a_list_is_of_its_state_and_request() -> None:
     budget = CacheBudget()
-    memory = SuggestionMemory(budget)
-    memory.remember(7, key("har"), LIST)
+    cache = SuggestionCache(budget)
+    cache.remember(7, key("har"), LIST)
     once = budget.num_bytes
-    memory.remember(7, key("har"), LIST)
+    cache.remember(7, key("har"), LIST)
 
     assert budget.num_bytes == once > 0
-    assert memory.known(7, key("har")) == LIST
-    assert memory.known(8, key("har")) is None
-    assert memory.known(7, key("harb")) is None
-    assert memory.known(7, key("har", size=5)) is None
-    assert memory.known(7, key("har", searches=("harbours",))) is None
+    assert cache.known(7, key("har")) == LIST
+    assert cache.known(8, key("har")) is None
+    assert cache.known(7, key("harb")) is None
+    assert cache.known(7, key("har", size=5)) is None
+    assert cache.known(7, key("har", searches=("harbours",))) is None
 
-    memory.remember(8, key("harb"), LIST[:1])
-    memory.remember(7, key("har"), LIST)
+    cache.remember(8, key("harb"), LIST[:1])
+    cache.remember(7, key("har"), LIST)
 
-    assert memory.known(8, key("harb")) == LIST[:1]
-    assert memory.known(8, key("har")) is memory.known(7, key("har")) is None
+    assert cache.known(8, key("harb")) == LIST[:1]
+    assert cache.known(8, key("har")) is cache.known(7, key("har")) is None
     assert 0 < budget.num_bytes < once
-    memory.forget()
+    cache.forget()
     assert budget.num_bytes == 0
 
 
 def test_lists_of_all_indexes_are_bounded_together() -> None:
     budget = CacheBudget(100_000)
-    memories = [SuggestionMemory(budget) for _ in range(20)]
+    caches = [SuggestionCache(budget) for _ in range(20)]
     for number in range(50):
-        for memory in memories:
-            memory.remember(7, key(f"har{number}"), LIST)
+        for cache in caches:
+            cache.remember(7, key(f"har{number}"), LIST)
             assert budget.num_bytes <= 100_000
 
     kept = [
         number
-        for memory in memories
+        for cache in caches
         for number in range(50)
-        if memory.known(7, key(f"har{number}")) is not None
+        if cache.known(7, key(f"har{number}")) is not None
     ]
     assert 0 < len(kept) < 20 * 50
 
 
 def test_long_lists_are_not_kept() -> None:
     budget = CacheBudget()
-    memory = SuggestionMemory(budget)
+    cache = SuggestionCache(budget)
 
-    memory.remember(7, key("har"), LIST * 51)
+    cache.remember(7, key("har"), LIST * 51)
 
-    assert memory.known(7, key("har")) is None
+    assert cache.known(7, key("har")) is None
     assert budget.num_bytes == 0
 
 
 def test_what_begins_no_value_begins_none_with_more_letters_or_words() -> None:
     budget = CacheBudget()
-    memory = SuggestionMemory(budget)
-    memory.remember_no_values(7, (), ["gold", "ha"])
+    cache = SuggestionCache(budget)
+    cache.remember_no_values(7, (), ["gold", "ha"])
     taken = budget.num_bytes
-    memory.remember_no_values(7, (), ["gold", "har"])
+    cache.remember_no_values(7, (), ["gold", "har"])
 
     assert budget.num_bytes == taken > 0
-    assert memory.has_no_values(7, (), ["gold", "ha"])
-    assert memory.has_no_values(7, (), ["gold", "harb"])
-    assert memory.has_no_values(7, (), ["gold", "harb", "x"])
+    assert cache.has_no_values(7, (), ["gold", "ha"])
+    assert cache.has_no_values(7, (), ["gold", "harb"])
+    assert cache.has_no_values(7, (), ["gold", "harb", "x"])
     for words in (["gold", "h"], ["golden", "ha"], ["ha"], ["ha", "gold"], ["gold"], []):
-        assert not memory.has_no_values(7, (), words)
-    assert not memory.has_no_values(8, (), ["gold", "ha"])
-    assert not memory.has_no_values(7, (FILTER,), ["gold", "ha"])
+        assert not cache.has_no_values(7, (), words)
+    assert not cache.has_no_values(8, (), ["gold", "ha"])
+    assert not cache.has_no_values(7, (FILTER,), ["gold", "ha"])
 
-    memory.remember_no_values(7, (FILTER,), ["z"])
-    assert memory.has_no_values(7, (FILTER,), ["zz"])
-    memory.remember(8, key("ha"), LIST)
-    assert not memory.has_no_values(7, (), ["gold", "ha"])
-    memory.forget()
+    cache.remember_no_values(7, (FILTER,), ["z"])
+    assert cache.has_no_values(7, (FILTER,), ["zz"])
+    cache.remember(8, key("ha"), LIST)
+    assert not cache.has_no_values(7, (), ["gold", "ha"])
+    cache.forget()
     assert budget.num_bytes == 0
 
 
@@ -129,17 +129,17 @@ class Reading:
         pass
 
 
-def read_path(memory: SuggestionMemory, reading: Reading) -> Any:
+def read_path(cache: SuggestionCache, reading: Reading) -> Any:
     """Return a read path without shards, over indexes without rules."""
-    memories = Mock(of=lambda _: Mock(suggestions=memory), narrowed=lambda _, search: search)
+    caches = Mock(of=lambda _: Mock(suggestions=cache), narrowed=lambda _, search: search)
     cluster = Mock(reading=lambda _: reading)
-    return Mock(cluster=cluster, analyzer=Analyzer(), memories=memories, share=FairShare())
+    return Mock(cluster=cluster, analyzer=Analyzer(), caches=caches, share=FairShare())
 
 
 async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
     reading = Reading(3)
-    memory = SuggestionMemory(CacheBudget())
-    suggestions = Suggestions(read_path(memory, reading), Mock(is_on=False))
+    cache = SuggestionCache(CacheBudget())
+    suggestions = Suggestions(read_path(cache, reading), Mock(is_on=False))
     asked = []
 
     async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
@@ -173,9 +173,9 @@ def test_a_list_is_of_everything_that_a_request_can_ask_for() -> None:
 
 
 async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any) -> None:
-    memory = SuggestionMemory(CacheBudget())
+    cache = SuggestionCache(CacheBudget())
     counts = Mock()
-    path = read_path(memory, Reading(3))
+    path = read_path(cache, Reading(3))
     path.scatter.search = AsyncMock(return_value=counts)
     path.facet_listing.listed = listed = AsyncMock(return_value=[])
     suggestions = Suggestions(path, Mock(is_on=False))

@@ -12,7 +12,7 @@
 
 Candidates come from the index, counted among the items that pass the filters and have the other
 words, so a key's filter hides words here, too. The likeliest of the nearest ones is proposed
-(`misspellings`).
+(`noisy_channel`).
 
 Cost: two round trips, and a scan of the vocabulary for each word that is corrected; up to three
 more for one that nothing is near.
@@ -24,13 +24,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.analysis.analyzer import Token, typo_budget
-from coordinator.read.text.misspellings import (
+from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
+from coordinator.read.text.noisy_channel import (
     ANY_LETTER,
     likelihood,
     transliterations,
     with_any_letter,
 )
-from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 
 MANY_TIMES: Final = 10
 """Another spelling of an indexed word is proposed if it has this many times more hits."""

@@ -33,9 +33,9 @@ from coordinator.http.routing import RouteTable
 from coordinator.parameters.filter_objects import fields_of
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw_parameters import decode_object, decode_stored, refuse_unknown
-from coordinator.read.selected_items import selects_all
+from coordinator.read.cursor_scan import selects_all
 from coordinator.routes.items import refuse_conditions, write_response
-from coordinator.routes.matching_items import PAGE_ITEMS, RESTRICTING, matching_hits
+from coordinator.routes.matching_scan import PAGE_ITEMS, RESTRICTING, matching_hits
 from coordinator.write.ingest import with_id
 from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_result import WriteResult

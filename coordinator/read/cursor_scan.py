@@ -55,7 +55,7 @@ class Selection:
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
         if not cursor.num_seen:
-            await check_exclusions(self._path.memories.of(index), parameters, state)
+            await check_exclusions(self._path.caches.of(index), parameters, state)
         cursor = await self._path.paging.continued(parameters, state, cursor)
         outcome, hits = await self._path.paging.find(parameters, state, cursor, may_be_inline=False)
         if outcome.scored.num_words_cut:

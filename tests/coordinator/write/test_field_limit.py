@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common.json.item_scanner import ItemScanner
 from common.limits import Limits
-from coordinator.write.field_names import FieldNames
+from coordinator.write.field_limit import FieldNames
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import extract
 

@@ -12,7 +12,7 @@ from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.start_progress import StartProgress
 
 
-class Admission:
+class Readiness:
     """Admits requests for data, or says why not.
 
     Args:
