@@ -4,12 +4,12 @@ An index and its items:
 
     index_configuration  its facets, fields, languages …; parsed by index_configuration_parser,
                          with index_configuration_checks
-    option_forms       values that it shares with requests
+    option_values      values that it shares with requests
     foreign_settings   settings of other engines, and what takes their place
-    values             the values of items; changes of stored ones: value_changes
+    values             the values of items; changes of stored ones: partial_updates
     query              the abstract syntax of a search
     scoring            statistics → weights
-    boosts             factors from numbers and dates; rules: curation
+    boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     placement          id → shard
     text_sort          texts by code points
     nearest_name       what a mistyped name was meant to be
@@ -18,10 +18,10 @@ A process:
 
     settings           how they are declared, and read; those of shards: shard_settings
     limits             every bound, with unit and reason
-    errors             every error, with code and status; those of decoding: undecodable
+    errors             every error, with code and status; those of decoding: decode_errors
     deadline           when a response is due
     page_byte_limit    on the items of a page of hits
-    data_directory     its layout and its owner; who listens where: endpoints
+    data_directory     its layout and its owner; who listens where: endpoint_files
     durable_files      files that survive a crash; long ones: chunked_io
 
 Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what

@@ -16,7 +16,7 @@
         endpoint.json   where the shard listens, and its pid; replaced at every start
         ...             one folder per index (the shard's own matter)
 
-`endpoints` has the files that say who listens where; `durable_files` writes files atomically.
+`endpoint_files` has the files that say who listens where; `durable_files` writes files atomically.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ function. So one function defines what a key means, and an older document keeps 
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
      "suggestions": {"fields": ["name"], "facets": ["brand"], "popularity": "sold"},
      "boost": {"popularity": {"log": 0.3}, "released": {"decay": "180d"}},      see common/boosts.py
-     "rules": [{"when": {"query": {"is": "tv"}}, "pin": [42]}]}                see common/rules.py
+     "rules": [{"when": {"query": {"is": "tv"}}, "pin": [42]}]}        see common/curation_rules.py
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from common import rules as curation
+from common import curation_rules as curation
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.analysis.collation_names import CODE_POINTS
 from common.analysis.languages import TypoLengths
 from common.boosts import Boost, written
-from common.option_forms import FacetSort, PrefixMode, SearchableField, TypoMode
+from common.option_values import FacetSort, PrefixMode, SearchableField, TypoMode
 from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 FACET_SIZE_DEFAULT: Final = 10

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from common import rules as curation
+from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.analysis.languages import TypoLengths
 from common.boosts import parse_boosts
@@ -31,7 +31,7 @@ from common.index_configuration import (
 )
 from common.index_configuration_checks import CheckedValues, Problems
 from common.limits import Limits
-from common.option_forms import (
+from common.option_values import (
     LANGUAGES,
     MATCH_FORMS,
     PREFIX_FORMS,

@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from common.deadline import Deadline
+from common.decode_errors import UNDECODABLE
 from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unavailable, decode_error
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
@@ -42,7 +43,6 @@ from common.protocol.framing import (
 from common.protocol.handshake import NONCE_BYTES, client_proof, server_proof
 from common.protocol.messages import Hello, Welcome
 from common.protocol.methods import HELLO, Method
-from common.undecodable import UNDECODABLE
 
 CALLS_IN_FLIGHT_MAX = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""

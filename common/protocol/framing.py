@@ -46,8 +46,8 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from common.decode_errors import UNDECODABLE
 from common.errors import WireError
-from common.undecodable import UNDECODABLE
 
 FRAME_BYTES_MAX = 512 * 1024 * 1024
 """Largest body of a frame after the handshake. Bounds what a defective peer can make us keep;

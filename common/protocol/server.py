@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from common.deadline import CALL_DEADLINE, NEVER, Deadline
+from common.decode_errors import UNDECODABLE
 from common.errors import (
     DeadlineExceeded,
     InternalError,
@@ -45,7 +46,6 @@ from common.protocol.framing import (
 from common.protocol.handshake import NONCE_BYTES, Authenticator
 from common.protocol.messages import Hello
 from common.protocol.methods import HELLO, Method
-from common.undecodable import UNDECODABLE
 
 HANDSHAKE_SECONDS = 5.0
 """Time within which a new connection must send an acceptable `hello`."""

@@ -23,7 +23,7 @@ class Operation(IntEnum):
     PUT_KEEPING_ID = 6
     """PUT; where the id exists, it keeps its stored form."""
     MERGE_CHANGES = 7
-    """MERGE; values may say how to change the stored ones (`common.value_changes`)."""
+    """MERGE; values may say how to change the stored ones (`common.partial_updates`)."""
     UPSERT_CHANGES = 8
     """MERGE_CHANGES where the id exists, else PUT of what they make of nothing."""
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from coordinator.algolia.filters import facet_filter
-from coordinator.algolia.unsupported import IGNORED
+from coordinator.algolia.unsupported_parameters import IGNORED
 from coordinator.parameters.kinds import Mistake
 
 _OWN: Final = frozenset(

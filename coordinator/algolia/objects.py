@@ -5,7 +5,7 @@
     partialUpdateObjectNoCreate  merge                               ─▶ MERGE
     deleteObject                                                     ─▶ DELETE
 
-A partial update whose values have an `_operation` (`common.value_changes`) becomes UPSERT_CHANGES
+A partial update whose values have an `_operation` (`common.partial_updates`) becomes UPSERT_CHANGES
 or MERGE_CHANGES: the shard that owns the object applies it, in the order of its writes.
 An `objectID` is our `id`. If an object has a field `id` as well, both must be equal.
 """
@@ -22,9 +22,9 @@ from common.errors import InvalidRequest
 from common.index_configuration import FacetConfiguration
 from common.json.item_scanner import ItemError, scan_item
 from common.limits import Limits
+from common.partial_updates import OPERATION, as_item, is_change, mistake_in
 from common.placement import ID_BYTES_MAX, canonical_id
 from common.protocol.write_operations import Operation
-from common.value_changes import OPERATION, as_item, is_change, mistake_in
 
 ACTIONS: Final[Mapping[str, Operation]] = {
     "addObject": Operation.PUT,

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from common.option_forms import parse_language
+from common.option_values import parse_language
 from common.query import And
 from coordinator.algolia.draft import AlgoliaDraft, Condition
 from coordinator.algolia.errors import UNHONOURED

@@ -23,10 +23,10 @@ from itertools import product
 from typing import Any, Final
 
 from common.boosts import timestamp_of
+from common.curation_rules import NAME_CHARS_MAX, POSITION_MAX
 from common.limits import DEFAULT_LIMITS
 from common.placement import ID_BYTES_MAX, canonical_id
 from common.query import And, AnyOf, Filter
-from common.rules import NAME_CHARS_MAX, POSITION_MAX
 from coordinator.algolia.filters import (
     expression_of,
     facet_condition,
@@ -38,7 +38,7 @@ from coordinator.algolia.filters import (
     tag_filters,
 )
 from coordinator.algolia.stored_rules import ObjectKind, refused, wrong
-from coordinator.algolia.unsupported import is_known
+from coordinator.algolia.unsupported_parameters import is_known
 from coordinator.parameters.kinds import Mistake
 
 _CONSEQUENCES: Final = ("promote", "hide", "filterPromotes", "params", "userData", "redirect")

@@ -25,14 +25,19 @@ from msgspec import Struct
 from common.errors import InvalidRequest, ServiceError
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from common.option_forms import FacetSort
+from common.option_values import FacetSort
 from common.protocol.messages import FilterClause
 from coordinator.algolia.assembly import finish
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import guarded, translated, wrong
 from coordinator.algolia.readers import texts
 from coordinator.algolia.table import BY_NAME, CURSOR_ROW
-from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported, is_known
+from coordinator.algolia.unsupported_parameters import (
+    IGNORED,
+    UNSUPPORTED,
+    check_unsupported,
+    is_known,
+)
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parse import parse_facet, parse_search
 from coordinator.parameters.raw_parameters import RawParameters, query_parameters

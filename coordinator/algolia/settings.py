@@ -21,7 +21,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
-from common.option_forms import parse_weighted_field
+from common.option_values import parse_weighted_field
 from coordinator.algolia.errors import UNHONOURED, WRONG
 from coordinator.algolia.search import SearchedIndex, read_search
 from coordinator.algolia.table import BY_NAME

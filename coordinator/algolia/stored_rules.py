@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from common.curation_rules import NAME_CHARS_MAX
 from common.errors import InvalidRequest
-from common.rules import NAME_CHARS_MAX
 from coordinator.algolia.errors import UNHONOURED, WRONG
 from coordinator.algolia.settings import KEY, OBJECTS
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 import orjson
 
-from common.undecodable import UNDECODABLE
+from common.decode_errors import UNDECODABLE
 
 SLOW_MAX: Final = 100
 """Slowest searches kept of a day."""

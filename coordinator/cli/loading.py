@@ -60,7 +60,7 @@ class _Load(NamedTuple):
             source = formats.read(file, self.reading)
             tell_about(source, file, self.reading)
             if self.is_dry:
-                from coordinator.cli.sources.checking import check_items
+                from coordinator.cli.sources.dry_run import check_items
 
                 check_items(source)
             _refuse_bad_rows(source, self.skips_bad)

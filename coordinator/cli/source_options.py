@@ -8,7 +8,7 @@ import click
 
 from coordinator.cli.options import with_options
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.cells import DECIMALS
+from coordinator.cli.sources.column_kinds import DECIMALS
 from coordinator.cli.sources.source import ReadOptions
 
 

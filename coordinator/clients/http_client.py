@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import facetd
-from common.endpoints import read_coordinator_endpoint
+from common.endpoint_files import read_coordinator_endpoint
 from common.errors import CommandError
 from coordinator.addresses import local_url
 from facetd.calls import Call

@@ -31,8 +31,8 @@ from msgspec import Struct
 
 from common.chunked_io import write_all
 from common.data_directory import DataDirectoryError
+from common.decode_errors import UNDECODABLE
 from common.durable_files import sync_file, sync_folder, write_atomically
-from common.undecodable import UNDECODABLE
 from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StateChange
 
 LINES_BYTES_MIN: Final = 64 << 10

@@ -29,7 +29,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from common.endpoints import Endpoint, read_endpoint
+from common.endpoint_files import Endpoint, read_endpoint
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.client import DEFAULT_TIMEOUT_MS, RpcClient

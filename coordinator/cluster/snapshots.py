@@ -23,10 +23,10 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from common.decode_errors import UNDECODABLE
 from common.durable_files import sync_folder, write_atomically
 from common.errors import CommandError, InvalidRequest, NotFound
 from common.process.logs import Log
-from common.undecodable import UNDECODABLE
 
 SNAPSHOT_FORMAT: Final = 1
 SNAPSHOT_FILE: Final = "snapshot.json"

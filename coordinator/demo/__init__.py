@@ -10,7 +10,7 @@ import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from common.endpoints import read_coordinator_endpoint
+from common.endpoint_files import read_coordinator_endpoint
 from coordinator.clients.http_client import Client, ClientError, find_url
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from coordinator.http.metrics import PHASES, Counts, Metrics, ProcessUse, cumula
 if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
     from coordinator.read.result_cache import ResultCache
-    from coordinator.replication.peers.log_state import LogState
+    from coordinator.replication.peers.host_status import HostStatus
 
 _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."
@@ -85,7 +85,7 @@ def coordinator_families(
     metrics: Metrics,
     waiting: WorkInProgress,
     results: ResultCache,
-    replica: LogState | None = None,
+    replica: HostStatus | None = None,
     num_away: int = 0,
 ) -> list[Metric]:
     """Return this coordinator's metrics as of now.
@@ -216,7 +216,7 @@ class _Snapshot(Collector):
         return self._families
 
 
-def _replica_families(replica: LogState, num_away: int) -> Iterator[Metric]:
+def _replica_families(replica: HostStatus, num_away: int) -> Iterator[Metric]:
     """Yield the replication metrics of a host that shares a log with others."""
     rows = (
         (

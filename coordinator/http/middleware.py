@@ -31,14 +31,14 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.process.logs import Log
-from coordinator.algolia.absent_pages import reason_for
+from coordinator.algolia.unsupported_endpoints import reason_for
 from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.reader_cluster import OwnerOnly
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.cors import PREFLIGHT
+from coordinator.http.foreign_endpoints import page_instead
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
-from coordinator.http.other_engines import page_instead
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.cluster.index_names import ALL_INDEXES, is_reserved
-from coordinator.http.other_engines import page_instead
+from coordinator.http.foreign_endpoints import page_instead
 from coordinator.http.route import Route
 
 if TYPE_CHECKING:

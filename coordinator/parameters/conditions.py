@@ -25,6 +25,7 @@ from coordinator.parameters.filter_objects import (
     scalar_fields_of,
 )
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import (
     Mistake,
     check_field,
@@ -34,7 +35,6 @@ from coordinator.parameters.kinds import (
     optional_integer,
     text,
 )
-from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.sort_keys import geo_field_of
 from coordinator.parameters.typed_parameters import NamedField, TreeSpec, level_of, with_ancestors

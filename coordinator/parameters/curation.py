@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from common.analysis.analyzer import Analyzer
+from common.curation_rules import Rule
 from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not, Or, Under
-from common.rules import Rule
 from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.kinds import Mistake

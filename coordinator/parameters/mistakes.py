@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest
-from coordinator.parameters.other_engines import equivalent
+from coordinator.parameters.foreign_parameters import equivalent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from common.boosts import SCALE_MAX, WEIGHT_MAX
+from common.curation_rules import FACTOR_MAX, NAME_CHARS_MAX, POSITION_MAX
 from common.limits import DEFAULT_LIMITS
-from common.rules import FACTOR_MAX, NAME_CHARS_MAX, POSITION_MAX
 from coordinator.parameters.facet_options import CALENDARS, SPAN
 from coordinator.parameters.parameter import Schema
 from coordinator.parameters.readers import MIN_SCORE_MAX, NUMBER

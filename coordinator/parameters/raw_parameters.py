@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from common.errors import InvalidRequest
-from common.json.shape import shape_of
+from common.json.depth_and_size import shape_of
 from common.limits import Limits
 from common.values import INTEGER_MAX, INTEGER_MIN
 

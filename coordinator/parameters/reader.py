@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from common.errors import ServiceError
 from coordinator.parameters.assembly import check_groups, search_parameters
+from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import Mistake, json_of_text
 from coordinator.parameters.mistakes import Mistakes
-from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.search_draft import SearchDraft
 

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
-from common.option_forms import (
+from common.curation_rules import parse_rules
+from common.option_values import (
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
@@ -23,8 +24,8 @@ from common.option_forms import (
 )
 from common.placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
-from common.rules import parse_rules
 from coordinator.parameters import facet_options, highlight_options
+from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
     Mistake,
@@ -39,7 +40,6 @@ from coordinator.parameters.kinds import (
     paths,
     text,
 )
-from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys

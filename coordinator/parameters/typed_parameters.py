@@ -11,8 +11,9 @@ from msgspec import Struct, structs
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
+from common.curation_rules import Rule
 from common.index_configuration import FacetConfiguration
-from common.option_forms import PrefixMode, SearchableField, TypoMode
+from common.option_values import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,
     FilterClause,
@@ -23,7 +24,6 @@ from common.protocol.messages import (
     SortKey,
 )
 from common.query import Filter, Same
-from common.rules import Rule
 from coordinator.parameters.raw_parameters import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10

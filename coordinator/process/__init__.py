@@ -5,7 +5,7 @@ child_process        one of them, made by fork_server_client (they import lean_a
 startup_listener     answers until the coordinator listens; listening_process: who else has the port
 coordinator_slots    what several coordinators inherit
 
-coordinator          the process that owns the data; its components: services
+coordinator          the process that owns the data; its components: service_factory
 reader               another one, which only searches; process_setup: what both begin with
 joining/             before a host of several starts: checks the log, fills the directory
 offline_commands     offline: check, rebuild, restore, reshard

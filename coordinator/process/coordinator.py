@@ -22,7 +22,7 @@ import uvloop
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.durable_files import remove_unfinished_writes
-from common.endpoints import Endpoint, forget_coordinator_endpoint, write_coordinator_endpoint
+from common.endpoint_files import Endpoint, forget_coordinator_endpoint, write_coordinator_endpoint
 from common.process.logs import Log
 from common.process.memory import trim_periodically
 from common.process.parent_death import (
@@ -45,7 +45,7 @@ from coordinator.http.security import UnsafeAddress, is_open_to_all
 from coordinator.http.services import Services
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
-from coordinator.process.services import make_services
+from coordinator.process.service_factory import make_services
 from coordinator.process.startup_listener import request_takeover
 from coordinator.process.supervisor import (
     PORT_TRY_SECONDS,
@@ -236,7 +236,7 @@ def held_here(settings: Settings) -> tuple[int, ...] | None:
     """
     if not settings.has_placed_shards:
         return None
-    from coordinator.replication.host.position import held_shards, read_replica
+    from coordinator.replication.host.replica_file import held_shards, read_replica
 
     return held_shards(settings, read_replica(settings.data_dir))
 

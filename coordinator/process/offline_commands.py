@@ -49,7 +49,7 @@ from coordinator.cluster.snapshots import (
     sync_folders,
     verify,
 )
-from coordinator.replication.host.position import read_replica
+from coordinator.replication.host.replica_file import read_replica
 
 SHARD_FILE: Final = "shard.json"
 """Exists in a shard's folder once the shard has created anything."""

@@ -38,7 +38,7 @@ from coordinator.http.reader_reports import Reporter
 from coordinator.http.security import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
-from coordinator.process.services import analytics_arguments, make_services
+from coordinator.process.service_factory import analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings

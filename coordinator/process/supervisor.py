@@ -34,7 +34,7 @@ from typing import Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.endpoints import forget_endpoints
+from common.endpoint_files import forget_endpoints
 from common.errors import CommandError
 from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
@@ -47,7 +47,7 @@ from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSl
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.listening_process import ListeningProcess, listening_process
 from coordinator.process.startup_listener import StartupListener
-from coordinator.replication.host.position import shards_to_run
+from coordinator.replication.host.replica_file import shards_to_run
 from coordinator.settings import Settings
 
 FAILED_STARTS_MAX: Final = 5

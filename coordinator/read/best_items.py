@@ -13,7 +13,7 @@ from itertools import pairwise
 from msgspec import structs
 
 from common.errors import InvalidRequest
-from common.option_forms import SearchableField
+from common.option_values import SearchableField
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.typed_parameters import SearchParameters

@@ -21,10 +21,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
+from common.curation_rules import Rule
 from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
-from common.rules import Rule
 from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.searched_fields import unsearched

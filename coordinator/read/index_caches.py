@@ -17,11 +17,11 @@ from typing import Final
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
+from common.curation_rules import Rule
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.query import Filter
-from common.rules import Rule
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster

@@ -25,11 +25,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 from msgspec import Struct, structs
 
+from common.curation_rules import Rule
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from common.limits import Limits
 from common.placement import shown_id
-from common.rules import Rule
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text

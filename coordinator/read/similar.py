@@ -23,7 +23,7 @@ from common.deadline import Deadline
 from common.errors import NotFound
 from common.json.string_values import texts_of
 from common.limits import Limits
-from common.option_forms import SearchableField
+from common.option_values import SearchableField
 from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
 from common.scoring import inverse_doc_freq

@@ -1,6 +1,6 @@
 """The log that several hosts share: publish changes, apply those of all hosts in the log's order.
 
-    requests ─▶ SharedQueue ─▶ publish ─▶ JetStream ─▶ follow ─▶ divide ─▶ shards ─▶ horizon
+    requests ─▶ PublishQueue ─▶ publish ─▶ JetStream ─▶ follow ─▶ divide ─▶ shards ─▶ horizon
                 one group of an index                 every entry, in order         │
                 at a time                             requests of our own ◀─────────┘
 
@@ -40,20 +40,20 @@ from coordinator.replication.following.comparison_schedule import ComparisonSche
 from coordinator.replication.following.following import Follower
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.own_changes import OwnChanges
+from coordinator.replication.host.pending_changes import PendingChanges
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
-from coordinator.replication.peers.log_state import LogState, log_state
+from coordinator.replication.peers.host_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
 from coordinator.replication.peers.trimming import LogTrimmer
 from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.placement.placement import Placement
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
 from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.publish_queue import PublishQueue, PublishQueues
 from coordinator.replication.publishing.publishing import Publisher
-from coordinator.replication.publishing.shared_queue import SharedQueue, SharedQueues
 from coordinator.replication.startup.startup import Startup
 from coordinator.write.log import ChangeOfCatalog, DocumentOf, WriteLog
 from coordinator.write.new_indexes import check_no_alias
@@ -83,11 +83,11 @@ class SharedLog(WriteLog):
         self._host = host
         self.serving = host.serving
         self.watch = LogWatch(host, elections_of(host.settings))
-        self._own = OwnChanges()
+        self._own = PendingChanges()
         self._tasks = HostTasks()
         self._applier = Applier(host.cluster, host.settings)
         publisher = Publisher(host, self.watch, self._applier)
-        self._queues = SharedQueues(GroupPublisher(publisher, self._own), host.settings)
+        self._queues = PublishQueues(GroupPublisher(publisher, self._own), host.settings)
         self._changes = CatalogChanges(host, publisher, self._applier, self._own, self._queues)
         self._comparisons = ComparisonScheduler(host, self.watch, publisher, self._stop_for_good)
         groups = None
@@ -175,9 +175,9 @@ class SharedLog(WriteLog):
         return [without_user(address) for address in self._host.stream.servers]
 
     @property
-    def state(self) -> LogState:
+    def state(self) -> HostStatus:
         """State of this host and of the log."""
-        return log_state(self._host, self.watch, self._applier, self._comparisons.comparer)
+        return host_status(self._host, self.watch, self._applier, self._comparisons.comparer)
 
     async def compare(self) -> int:
         """Have all hosts compare their data; return the number of the mark.
@@ -228,7 +228,7 @@ class SharedLog(WriteLog):
 
     # --- items
 
-    def queue(self, index: int) -> SharedQueue:
+    def queue(self, index: int) -> PublishQueue:
         """Return the queue of an index."""
         return self._queues.queue(index)
 

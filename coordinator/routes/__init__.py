@@ -1,15 +1,15 @@
 """The route table: every page of the service, one file per resource.
 
-search, searches     one search; several in one request. suggest, explain
+search               one search; several in one request: multi_search. suggest, explain
 items                one item, a batch, a stream of any size. export: all of them back
 bulk_changes         changes by ids or by filter; matching_scan: which items these concern
 source_changes       changes of a followed table, and the position in it
 configuration        of an index; configuration_proposal: one made from its items
 indexes              delete, rename, copy; index_statistics: sizes; aliases
-operations           health, metrics, statistics; snapshots, keys, analytics
+monitoring           health, metrics, statistics; snapshots, keys, analytics
 hosts                several hosts: their state, and the places of shards
 algolia_*            Algolia's protocol; algolia_requests: what its routes share
-pages                the dashboard; documentation: /_docs and OpenAPI; reference_page: as a file
+static_files         the dashboard; documentation: /_docs and OpenAPI; reference_page: as a file
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from coordinator.routes import (
     indexes,
     items,
     keys,
-    operations,
-    pages,
+    monitoring,
+    multi_search,
     search,
-    searches,
     snapshots,
     source_changes,
+    static_files,
     suggest,
 )
 
 ROUTES: Final[tuple[ServedRoute, ...]] = (
     *search.ROUTES,
-    *searches.ROUTES,
+    *multi_search.ROUTES,
     *suggest.ROUTES,
     *explain.ROUTES,
     *items.ROUTES,
@@ -60,7 +60,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *index_statistics.ROUTES,
     *aliases.ROUTES,
     *configuration_proposal.ROUTES,
-    *operations.ROUTES,
+    *monitoring.ROUTES,
     *snapshots.ROUTES,
     *keys.ROUTES,
     *documentation.ROUTES,
@@ -72,5 +72,5 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *algolia_keys.ROUTES,
     *algolia_rules.ROUTES,
     *algolia_copies.ROUTES,
-    *pages.ROUTES,
+    *static_files.ROUTES,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from coordinator.http.responses import Response
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
-from coordinator.routes.pages import PAGE_HEADERS, without_slash
+from coordinator.routes.static_files import PAGE_HEADERS, without_slash
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.deadline import Deadline
+from common.decode_errors import UNDECODABLE
 from common.errors import InvalidRequest, PayloadTooLarge
 from common.json.item_scanner import ItemError, scan_item
 from common.placement import canonical_id
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.write_operations import Operation
-from common.undecodable import UNDECODABLE
 from coordinator.cluster.fan_out import gather
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response

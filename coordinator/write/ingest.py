@@ -26,9 +26,9 @@ from common.deadline import Deadline
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound, PayloadTooLarge
 from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
 from common.limits import Limits
+from common.partial_updates import as_item
 from common.placement import shown_id
 from common.protocol.write_operations import Operation, Outcome
-from common.value_changes import as_item
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES

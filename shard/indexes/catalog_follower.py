@@ -19,7 +19,7 @@ from shard.indexes.configuring import Configurer
 from shard.indexes.indexes import Indexes
 from shard.partition.index_entry import read_restored
 from shard.storage.manifest import SHARD_FILE
-from shard.storage.refusals import StorageFailure, explaining_refusal
+from shard.storage.storage_errors import StorageFailure, explaining_refusal
 
 DROP_PAUSE_SECONDS: Final = 1.0
 """After the disk has refused to drop an index."""

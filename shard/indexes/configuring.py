@@ -12,7 +12,7 @@ from common.protocol.messages import IndexEntry
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merger import Merger
 from shard.partition.reindex import Reindex
-from shard.storage.refusals import StorageFailure, explaining_refusal
+from shard.storage.storage_errors import StorageFailure, explaining_refusal
 
 T = TypeVar("T")
 

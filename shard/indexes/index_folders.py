@@ -26,7 +26,7 @@ from shard.indexes.created_index_numbers import CreatedIndexes
 from shard.partition.backup import put_back
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
-from shard.storage.refusals import is_disk_full
+from shard.storage.storage_errors import is_disk_full
 
 _log = Log("shard")
 

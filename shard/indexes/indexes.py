@@ -45,7 +45,7 @@ from shard.partition.merger import Job, Merger
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.storage.read_ahead import ReadAhead
-from shard.storage.refusals import StorageFailure, explaining_refusal
+from shard.storage.storage_errors import StorageFailure, explaining_refusal
 
 _log = Log("shard")
 

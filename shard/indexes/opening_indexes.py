@@ -17,7 +17,7 @@ from shard.indexes.index_folders import IndexFolders
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.read_ahead import ReadAhead
-from shard.storage.refusals import StorageFailure, cause_of, is_disk_full
+from shard.storage.storage_errors import StorageFailure, cause_of, is_disk_full
 
 _log = Log("shard")
 

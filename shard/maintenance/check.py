@@ -43,7 +43,6 @@ from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.doc_records import places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
-from shard.storage.lmdb_codecs import number_key
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import (
@@ -62,7 +61,7 @@ from shard.storage.manifest import (
     UnreadableManifest,
     read_manifest,
 )
-from shard.storage.refusals import DamagedEnvironment, StorageFailure
+from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 
 _FAILURES = (DamagedEnvironment, StorageFailure, ServiceError, OSError)
 """Errors of an index that cannot be checked, or rebuilt."""

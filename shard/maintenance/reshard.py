@@ -56,8 +56,8 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from shard.storage.refusals import DamagedEnvironment, StorageFailure
 from shard.storage.source_positions import read_positions, write_positions
+from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 
 READ_ITEMS = 256
 """Items that are read together; they may be large."""

@@ -11,7 +11,7 @@ from common.protocol.messages import IndexEntry
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.lmdb_codecs import decode_value, encode_value
 from shard.storage.manifest import IndexManifest
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 
 _CONFIGURATION_KEY = b"configuration"
 _RESTORED_KEY = b"restored"

@@ -48,7 +48,7 @@ from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment
 from shard.storage.group_log import State, read_state
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 
 
 class Partition:

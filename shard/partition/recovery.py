@@ -35,7 +35,7 @@ from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment
 from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import IndexManifest
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""

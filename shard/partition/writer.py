@@ -60,8 +60,8 @@ from shard.storage.group_log import (
     write_state,
 )
 from shard.storage.group_shards import write_extent
-from shard.storage.refusals import StorageFailure, is_disk_full
 from shard.storage.source_positions import roll_back_positions, write_positions
+from shard.storage.storage_errors import StorageFailure, is_disk_full
 
 WAITING_FACTOR = 2
 """The writer itself writes files while segments of this many times `flush_bytes` are in memory."""

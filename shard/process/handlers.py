@@ -87,8 +87,8 @@ from shard.process.read_scheduler import ReadScheduler
 from shard.query.spelling.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
-from shard.storage.refusals import explaining_refusal
 from shard.storage.source_positions import read_positions
+from shard.storage.storage_errors import explaining_refusal
 
 
 class IndexRequest(Protocol):

@@ -23,7 +23,7 @@ import uvloop
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.endpoints import Endpoint, write_endpoint
+from common.endpoint_files import Endpoint, write_endpoint
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.memory import available_bytes, configure_allocator, trim_periodically
@@ -43,7 +43,7 @@ from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.indexes import Indexes
 from shard.indexes.page_budget import page_budget
 from shard.process.handlers import Handlers
-from shard.storage.refusals import DamagedEnvironment, StorageFailure
+from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 
 STOP_GRACE_SECONDS = 2.0
 """Grace period for calls in progress at SIGTERM."""

@@ -6,8 +6,8 @@
     snippet   The <em>Green</em> <em>Mile</em> &amp;…                       (3 words)
 
 The analyzer that built the index also tokenizes here; each word is compared with the query's words
-(`query_words`), those of the best tier are marked (`marks`), and texts are shown whole or cut
-(`snippets`).
+(`query_word_matching`), those of the best tier are marked (`marks`), and texts are shown whole or
+cut (`snippets`).
 
 Everything is a function of the document's bytes, the query and the options; it needs no index.
 Costs grow with the texts, whatever they contain: about 2 µs for each word of a text, and 10 ns for

@@ -18,7 +18,7 @@ from common.analysis.languages import Languages
 from common.deadline import check_call
 from common.query import Word
 from shard.query.scoring.bm25f import NUM_TIERS
-from shard.read.query_words import QueryWords, alternatives_of
+from shard.read.query_word_matching import QueryWords, alternatives_of
 
 if TYPE_CHECKING:
     from common.protocol.messages import ScoredClause

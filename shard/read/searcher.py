@@ -32,7 +32,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
-from shard.collect.facets.counted_matches import CountedMatches
+from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets
 from shard.collect.facets.facet_cube import count_cube
 from shard.collect.facets.range_counts import count_ranges, scope_of_range

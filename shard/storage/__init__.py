@@ -4,7 +4,7 @@
     reader_gate          many readers of it, or one writer alone
     meta_page            its meta pages, checked before LMDB trusts them
     page_check           its other pages, checked before LMDB follows them
-    refusals             errors of the disk, and of damaged files
+    storage_errors       errors of the disk, and of damaged files
     lmdb_codecs          encodes its keys and values
     documents            record → the bytes that a client sent
     compression_dictionaries  of words or of zstd, trained on the first items of an index

@@ -52,14 +52,14 @@ from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import DamagedPage, Pages
 from shard.storage.reader_gate import ReaderGate
-from shard.storage.refusals import (
+from shard.storage.residency import Mapping, find_mappings, release_pages
+from shard.storage.storage_errors import (
     CAUSES,
     DamagedEnvironment,
     StorageFailure,
     has_no_block,
     is_disk_full,
 )
-from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
 READERS_MAX = 126

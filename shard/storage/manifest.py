@@ -30,8 +30,8 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
-from common.undecodable import UNDECODABLE
 
 FORMAT = 1
 """Version of both manifests. With another one, an index manifest is rebuilt, shard.json refused."""

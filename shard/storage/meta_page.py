@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 
 _META = struct.Struct("<II Q Q 48s 48s Q Q")
 _META_MAGIC = 0xBEEFC0DE

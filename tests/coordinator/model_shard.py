@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from common.data_directory import shard_folder
-from common.endpoints import Endpoint, write_endpoint
+from common.endpoint_files import Endpoint, write_endpoint
 from common.errors import ServiceError, StorageFull
 from common.json.item_scanner import canonical_id
 from common.protocol.handshake import Authenticator

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.data_directory import create
-from common.endpoints import Endpoint, write_coordinator_endpoint
+from common.endpoint_files import Endpoint, write_coordinator_endpoint
 from coordinator.demo import load_films
 from coordinator.settings import Settings
 from tests.service import free_port

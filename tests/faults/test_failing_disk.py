@@ -30,7 +30,7 @@ import orjson
 import pytest
 
 from common import data_directory
-from common.endpoints import forget_endpoints, read_endpoint
+from common.endpoint_files import forget_endpoints, read_endpoint
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.protocol.client import RpcClient

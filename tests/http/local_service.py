@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import data_directory
-from common.endpoints import Endpoint, write_endpoint
+from common.endpoint_files import Endpoint, write_endpoint
 from common.shard_settings import ShardSettings
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.http.app import create_app
 from coordinator.http.services import Services
-from coordinator.process.services import make_services
+from coordinator.process.service_factory import make_services
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from shard.indexes.catalog_follower import CatalogFollower

@@ -22,7 +22,7 @@ from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.replication.peers.log_state import LogState
+from coordinator.replication.peers.host_status import HostStatus
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web
@@ -452,8 +452,8 @@ async def test_a_client_without_a_key_does_not_wait_for_fresh_data(web: Web) -> 
 
 
 async def test_health_names_indexes_to_admins_alone(web: Web) -> None:
-    numbers: dict[str, Any] = dict.fromkeys(LogState._fields, 0)
-    state = LogState(**{**numbers, "trouble": "", "difference": "b: index 'secret' is missing"})
+    numbers: dict[str, Any] = dict.fromkeys(HostStatus._fields, 0)
+    state = HostStatus(**{**numbers, "trouble": "", "difference": "b: index 'secret' is missing"})
     object.__setattr__(web.services, "shared_log", SimpleNamespace(state=state))
     assert (await web.get("/_health")).json["replica"]["difference"] == state.difference
     admin = await make_key(web, actions=["admin"])

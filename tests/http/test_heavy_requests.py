@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from common.endpoints import read_endpoint
+from common.endpoint_files import read_endpoint
 from common.page_byte_limit import FEW_ITEMS, PAGE_BYTES_MAX
 from coordinator.read.stored_items import READ_BYTES_MAX
 from tests.service import Client, Service

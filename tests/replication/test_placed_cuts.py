@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.replication.host.position import read_replica
+from coordinator.replication.host.replica_file import read_replica
 from tests.replication.proxies import Proxies
 from tests.replication.several_hosts import (
     Hosts,

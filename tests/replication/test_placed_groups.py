@@ -15,7 +15,7 @@ from common.protocol.write_operations import Operation, Outcome
 from coordinator.replication.applying.applying import DividedGroup
 from coordinator.replication.applying.placed_groups import PlacedGroups
 from coordinator.replication.host.host_tasks import HostTasks
-from coordinator.replication.host.own_changes import OwnChange, OwnChanges
+from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.log.entries import WriteGroup, operations_of
 from coordinator.write.write_batch import WriteBatch
 
@@ -36,7 +36,7 @@ class _Applier:
 
 async def test_shards_that_store_a_position_alone_are_not_asked_for_outcomes() -> None:
     """A host has no outcomes of a part without operations, and was asked until the deadline."""
-    tasks, own = HostTasks(), OwnChanges()
+    tasks, own = HostTasks(), PendingChanges()
     serving = SimpleNamespace(wait_for=AsyncMock())
     host = cast(
         Any,
@@ -61,7 +61,7 @@ async def test_shards_that_store_a_position_alone_are_not_asked_for_outcomes() -
     parts = group.divide(NUM_SHARDS, 5)
     (shard,) = (one for one, part in parts.items() if len(part.lengths))
     assert len(parts) == NUM_SHARDS
-    change = OwnChange([batch], asyncio.get_running_loop().create_future())
+    change = PendingChange([batch], asyncio.get_running_loop().create_future())
     own["a"] = change
     await groups.apply(DividedGroup(5, group, parts), "a", change)
     async with asyncio.timeout(10):

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from coordinator.replication.host.position import (
+from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     ReplicaFile,
     held_shards,

@@ -10,14 +10,14 @@ import pytest
 
 from common.data_directory import DataDirectoryError, replica_path
 from coordinator.replication.host import progress
-from coordinator.replication.host.position import (
+from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,
     read_replica,
     write_replica,
 )
-from coordinator.replication.host.progress import Progress
 
 
 def test_the_position_is_written_by_one_at_a_time(

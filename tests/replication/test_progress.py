@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from coordinator.replication.host import progress as module
-from coordinator.replication.host.position import (
+from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,
     read_replica,
     write_replica,
 )
-from coordinator.replication.host.progress import Progress
 from tests.waiting import until
 
 

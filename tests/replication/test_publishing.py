@@ -12,7 +12,7 @@ import pytest
 from common.errors import ServiceError
 from coordinator.replication.applying.applying import Applier
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.own_changes import OwnChanges
+from coordinator.replication.host.pending_changes import PendingChanges
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import CONTENT_BYTES_MAX, Kind
 from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPublished
@@ -152,7 +152,7 @@ async def test_a_host_that_stops_publishes_no_entry_without_the_numbers_of_its_p
     async def stop_meanwhile(id: str, message: bytes) -> int:
         number = await publish(id, message)
         if id == "id.1":
-            applied.cancel()  # as `OwnChanges.fail` does
+            applied.cancel()  # as `PendingChanges.fail` does
             await confirming.wait()
         return number
 
@@ -170,7 +170,7 @@ async def test_a_host_that_stops_publishes_no_entry_without_the_numbers_of_its_p
 @pytest.mark.parametrize("is_sent", [False, True])
 async def test_items_without_ids_may_be_sent_again_if_nothing_was_written(is_sent: bool) -> None:
     log = _Log(LogAway("silent") if is_sent else NotConnected("away"))
-    groups = GroupPublisher(publisher_to(log), OwnChanges())
+    groups = GroupPublisher(publisher_to(log), PendingChanges())
     payload = np.frombuffer(bytearray(b'{"a":1}{"a":2}'), np.uint8)
     starts, ends = np.array([0, 7]), np.array([7, 14])
     items = Items(payload, starts, ends, np.zeros(2, np.uint64), np.zeros(2, np.bool_))

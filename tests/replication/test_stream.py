@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from common.limits import Limits
 from coordinator.replication.following import stream_follower
 from coordinator.replication.following.stream_follower import follow
-from coordinator.replication.host.position import Position
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_errors import LogAway, LogBroken
 from coordinator.replication.log.log_safety import metadata_of
 from coordinator.replication.log.stream import LogStream, StreamMessage

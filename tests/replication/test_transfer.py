@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
-from coordinator.replication.host.position import Position
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.startup import donor, transfer

@@ -16,7 +16,7 @@ import orjson
 from msgspec import structs
 
 from common import data_directory
-from common.endpoints import endpoint_path, read_endpoint
+from common.endpoint_files import endpoint_path, read_endpoint
 from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,

@@ -31,7 +31,7 @@ from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.shard_settings import ShardSettings
 from coordinator.cluster.shard_copies import shown_shards
 from coordinator.process.coordinator import Inheritance
-from coordinator.replication.host.position import shards_to_run
+from coordinator.replication.host.replica_file import shards_to_run
 from coordinator.settings import Settings
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.network import Network

@@ -31,8 +31,8 @@ from coordinator.process.joining import shard_recovery
 from coordinator.replication.applying.applying import Applier, ShardRequest
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
-from coordinator.replication.host.position import Position
 from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.serving import Serving
 from coordinator.replication.log.stream import StreamMessage
 from coordinator.replication.placement import moving

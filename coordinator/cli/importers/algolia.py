@@ -14,7 +14,7 @@ from common.errors import ServiceError
 from common.index_configuration import GEO_FIELD
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from common.option_forms import parse_language
+from common.option_values import parse_language
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.stored_rules import ObjectKind, stored_entry, written

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
-from common.option_forms import LANGUAGES
+from common.option_values import LANGUAGES
 from coordinator.cli.importers.imported import (
     ImportedIndex,
     converting,

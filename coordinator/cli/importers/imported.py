@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
-from common.option_forms import parse_typo_lengths
+from common.option_values import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
 from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.json_lines import decoded, pieces_of

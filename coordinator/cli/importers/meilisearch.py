@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from common.option_forms import LANGUAGES, parse_language
+from common.option_values import LANGUAGES, parse_language
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     ImportedIndex,

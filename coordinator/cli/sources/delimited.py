@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, pairwise
 from typing import Any, Final
 
-from coordinator.cli.sources.cells import (
+from coordinator.cli.sources.column_kinds import (
     DATE_ORDERS,
     KINDS,
     ColumnKind,

@@ -4,7 +4,7 @@
  */
 
 import { parseJson } from "../api.js";
-import { WRITERS } from "./cells.js";
+import { WRITERS } from "./column_kinds.js";
 
 export const FIELD = "_geo";
 

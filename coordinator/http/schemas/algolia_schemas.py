@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from common.value_changes import NAMES as CHANGES
+from common.partial_updates import NAMES as CHANGES
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
 from coordinator.algolia.rules import RULE_SCHEMA

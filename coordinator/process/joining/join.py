@@ -39,7 +39,7 @@ from coordinator.process.joining.log_checks import (
     check_safe,
     other_data,
 )
-from coordinator.process.joining.log_server_names import warn_of_unknown_names
+from coordinator.process.joining.log_server_resolution import warn_of_unknown_names
 from coordinator.process.joining.shard_recovery import (
     fill_shards,
     fit_shards,
@@ -47,7 +47,7 @@ from coordinator.process.joining.shard_recovery import (
     note_shards,
 )
 from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX, fill
-from coordinator.replication.host.position import read_replica
+from coordinator.replication.host.replica_file import read_replica
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
 from coordinator.replication.log.stream_state import StreamInfo

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.process.logs import Log
 from coordinator.cluster.shard_copies import shown_shards
-from coordinator.replication.host.position import ReplicaFile
+from coordinator.replication.host.replica_file import ReplicaFile
 from coordinator.replication.log.log_safety import (
     dangers_of_servers,
     dangers_of_stream,

@@ -21,7 +21,7 @@ from coordinator.cluster.shard_copies import shown_shards
 from coordinator.process import offline_commands
 from coordinator.process.joining.log_checks import CannotJoin
 from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX
-from coordinator.replication.host.position import (
+from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,

@@ -12,7 +12,7 @@ from common.durable_files import make_folder, sync_folder
 from common.process.logs import Log
 from coordinator.process import offline_commands
 from coordinator.process.joining.log_checks import CannotJoin
-from coordinator.replication.host.position import (
+from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,

@@ -43,7 +43,7 @@ from common.analysis.analyzer import (
 )
 from common.analysis.languages import TypoLengths, stop_words, typo_groups
 from common.index_configuration import IndexConfiguration
-from common.option_forms import PrefixMode, TypoMode
+from common.option_values import PrefixMode, TypoMode
 from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word
 from coordinator.read.text.notations import (

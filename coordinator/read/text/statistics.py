@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from common.deadline import Deadline
-from common.option_forms import PrefixMode, SearchableField, TypoMode
+from common.option_values import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsResponse, TextQuery
 from common.protocol.methods import STATISTICS
 from common.query import Filter, Word

@@ -17,7 +17,7 @@ from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.applying import Applier, DividedGroup, joined
 from coordinator.replication.applying.recent_outcomes import RecentOutcomes
 from coordinator.replication.host.host_tasks import HostTasks
-from coordinator.replication.host.own_changes import OwnChange, OwnChanges
+from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import WriteGroup
 from coordinator.write.partitioning import Parts
@@ -45,7 +45,7 @@ class PlacedGroups:
         host: ThisHost,
         placed: PlacedShards,
         applier: Applier,
-        own: OwnChanges,
+        own: PendingChanges,
         tasks: HostTasks,
     ) -> None:
         self._serving = host.serving
@@ -57,7 +57,7 @@ class PlacedGroups:
         self._timeout_ms = host.settings.write_timeout_ms
         self._recent = RecentOutcomes()
 
-    async def apply(self, divided: DividedGroup, id: str, own: OwnChange | None) -> None:
+    async def apply(self, divided: DividedGroup, id: str, own: PendingChange | None) -> None:
         """Apply the parts of the shards that this host holds; answer our own requests later."""
         seq, group, parts = divided
         here = {shard: part for shard, part in parts.items() if shard in self._cluster.here}
@@ -76,7 +76,7 @@ class PlacedGroups:
         group: WriteGroup,
         parts: Parts,
         answers: dict[int, ApplyResponse],
-        own: OwnChange,
+        own: PendingChange,
     ) -> None:
         """Answer the requests of a group once it is applied by a copy of every shard concerned."""
         own.conclude()  # it is in the log

@@ -22,8 +22,8 @@ from coordinator.replication.applying.waiting_groups import Step, WaitingGroup, 
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.stream_follower import follow
 from coordinator.replication.host.host_tasks import HostTasks
-from coordinator.replication.host.own_changes import OwnChange, OwnChanges
-from coordinator.replication.host.position import Position
+from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import (
     ComparisonMark,
@@ -61,7 +61,7 @@ class Follower:
         self,
         host: ThisHost,
         applier: Applier,
-        own: OwnChanges,
+        own: PendingChanges,
         changes: CatalogChanges,
         comparisons: ComparisonScheduler,
         placed_groups: PlacedGroups | None,
@@ -155,7 +155,7 @@ class Follower:
                 else:
                     own.conclude(is_adopted)
 
-    async def _answer_when_shown(self, seq: int, own: OwnChange, is_adopted: bool) -> None:
+    async def _answer_when_shown(self, seq: int, own: PendingChange, is_adopted: bool) -> None:
         """Answer a change of the catalog once searches see it."""
         with suppress(Unavailable):
             await self._serving.wait_for(

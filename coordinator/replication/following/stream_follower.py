@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 
 from common.process.logs import Log
-from coordinator.replication.host.position import Position
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_connection import client_errors_as_log_away
 from coordinator.replication.log.log_errors import LogAway, LogBroken
 from coordinator.replication.log.stream import LogStream, StreamMessage

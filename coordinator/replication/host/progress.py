@@ -1,7 +1,7 @@
 """How far this host has applied the log: in memory, and, a little later, in DATA/replica.json.
 
-See `position.py` for the file. It is written as soon as the position rests, and once a second while
-it moves: a write costs two syncs of the disk.
+The file (`replica_file`) is written as soon as the position rests, and once a second while it
+moves: a write costs two syncs of the disk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import msgspec
 
 from common.process.logs import Log
 from common.process.threads import to_the_end
-from coordinator.replication.host.position import Position, ReplicaFile, read_replica, write_replica
+from coordinator.replication.host.replica_file import (
+    Position,
+    ReplicaFile,
+    read_replica,
+    write_replica,
+)
 
 SAVE_SECONDS: Final = 1.0
 REST_SECONDS: Final = 0.1

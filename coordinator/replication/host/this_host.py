@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
-from coordinator.replication.host.position import host_name
 from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.replica_file import host_name
 from coordinator.replication.host.serving import Serving
 from coordinator.replication.log.stream import LogStream
 from coordinator.settings import Settings

@@ -31,9 +31,9 @@ import zstandard
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from common.decode_errors import UNDECODABLE
 from common.placement import hash_id, shards_of
 from common.protocol.write_operations import Operation
-from common.undecodable import UNDECODABLE
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex
 from coordinator.write.partitioning import Part, Parts, divide, on_all_shards, places_of
 from coordinator.write.write_batch import Items, WriteBatch

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
-from common.undecodable import UNDECODABLE
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.peers.log_state import LogState
+from coordinator.replication.peers.host_status import HostStatus
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -71,7 +71,7 @@ class Peers:
         state_of_log: returns the state of this host and of the log.
     """
 
-    def __init__(self, host: ThisHost, state_of_log: Callable[[], LogState]) -> None:
+    def __init__(self, host: ThisHost, state_of_log: Callable[[], HostStatus]) -> None:
         self._host = host
         self._stream = host.stream
         self._settings = host.settings

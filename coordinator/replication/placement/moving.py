@@ -34,7 +34,7 @@ from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying.applying import Applier
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import follow
-from coordinator.replication.host.position import Position
+from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.log.log_errors import LogAway, LogBroken

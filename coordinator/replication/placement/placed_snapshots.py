@@ -26,7 +26,7 @@ from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_copies import ShardHost, shown_shards
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
-from coordinator.replication.host.position import new_host
+from coordinator.replication.host.replica_file import new_host
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.other_host import OtherHost

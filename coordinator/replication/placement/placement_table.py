@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
 from common.process.threads import to_the_end
-from common.undecodable import UNDECODABLE
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
 

@@ -1,6 +1,6 @@
 """A change, from a request to the log.
 
-shared_queue       one group of an index at a time; made by group_publishing
+publish_queue      one group of an index at a time; made by group_publishing
 catalog_changes    changes of indexes, aliases and keys
 publishing         publishes until the log has it
 """

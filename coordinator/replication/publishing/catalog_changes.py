@@ -15,12 +15,12 @@ from common.errors import NotFound, Unavailable
 from common.protocol.messages import IndexEntry
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying.applying import Applier
-from coordinator.replication.host.own_changes import OwnChange, OwnChanges
+from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import CatalogChange, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.publishing.publish_queue import PublishQueues
 from coordinator.replication.publishing.publishing import Publisher, not_confirmed
-from coordinator.replication.publishing.shared_queue import SharedQueues
 from coordinator.write.log import prepare_on_shards
 
 
@@ -40,8 +40,8 @@ class CatalogChanges:
         host: ThisHost,
         publisher: Publisher,
         applier: Applier,
-        own: OwnChanges,
-        queues: SharedQueues,
+        own: PendingChanges,
+        queues: PublishQueues,
     ) -> None:
         self._publisher = publisher
         self._applier = applier
@@ -117,7 +117,7 @@ class CatalogChanges:
     async def _propose(self, change: CatalogChange) -> bool:
         """Publish a change of the catalog; return whether it was put in force."""
         id = self._publisher.next_id()
-        own = self._own[id] = OwnChange([], asyncio.get_running_loop().create_future())
+        own = self._own[id] = PendingChange([], asyncio.get_running_loop().create_future())
         try:
             await self._publisher.append(Kind.CATALOG, id, pack(change), own.applied)
             return await own.applied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from common.errors import InternalError, ServiceError, Unavailable
-from coordinator.replication.host.own_changes import OwnChange, OwnChanges
+from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.log.entries import Kind, WriteGroup, pack
 from coordinator.replication.log.log_errors import LogAway, NotPublished
 from coordinator.replication.log.long_entries import THREAD_BYTES
@@ -21,7 +21,7 @@ class GroupPublisher:
         own: changes of this host that are under way.
     """
 
-    def __init__(self, publisher: Publisher, own: OwnChanges) -> None:
+    def __init__(self, publisher: Publisher, own: PendingChanges) -> None:
         self._publisher = publisher
         self._own = own
 
@@ -40,7 +40,7 @@ class GroupPublisher:
             applied: done when the group is applied here, or cancelled if it was given up.
         """
         id = self._publisher.next_id()
-        self._own[id] = OwnChange(batches, applied)
+        self._own[id] = PendingChange(batches, applied)
         num_bytes = sum(batch.num_bytes for batch in batches)
         try:
             if num_bytes > THREAD_BYTES:

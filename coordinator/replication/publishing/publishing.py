@@ -18,7 +18,7 @@ from common.errors import StorageFull, Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.applying import Applier
 from coordinator.replication.host.log_watch import ANSWER_SECONDS, LogWatch
-from coordinator.replication.host.position import new_host
+from coordinator.replication.host.replica_file import new_host
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import (
     CONTENT_BYTES_MAX,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.deadline import Deadline
+from common.decode_errors import UNDECODABLE
 from common.errors import ServiceError
 from common.process.logs import Log
-from common.undecodable import UNDECODABLE
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot

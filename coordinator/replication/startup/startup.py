@@ -16,7 +16,7 @@ from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.replication.applying.applying import ReplicaStopped
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.position import REPLICA_FORMAT, ReplicaFile, new_host
+from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFile, new_host
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_safety import metadata_of

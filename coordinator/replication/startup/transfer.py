@@ -30,10 +30,9 @@ import msgspec
 from msgspec import Struct, field
 
 from common.process.logs import Log
-from common.undecodable import UNDECODABLE
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshots import SnapshotError
-from coordinator.replication.host.position import Position, new_host
+from coordinator.replication.host.replica_file import Position, new_host
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
 

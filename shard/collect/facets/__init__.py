@@ -1,6 +1,6 @@
 """Counts of matches: facets, ranges, cubes.
 
-counted_matches    what counts are within: all, or without a facet's own clauses
+drill_sideways     what counts are within: all, or without a facet's own clauses
 facet_counts       matches by facet value
 match_value_pairs  pairs of a match and a value, for more than a count
 trees              matches by node of a tree

@@ -30,9 +30,9 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import CubeCounts, CubeFacet, CubeRange, CubeRequest, RangeRequest
 from shard.collect.facets.calendar_buckets import calendar_buckets
-from shard.collect.facets.counted_matches import CountedMatches, Scope
 from shard.collect.facets.cube_bins import bins_of
 from shard.collect.facets.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin
+from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.facets.geo_counts import points_by_bucket
 from shard.collect.facets.histograms import histogram_of, intervals_of, intervals_within, numbers_of
 from shard.collect.facets.match_value_pairs import (

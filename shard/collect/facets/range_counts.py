@@ -34,7 +34,7 @@ from shard.segment.columns.text_columns import text_column
 from shard.segment.doc_sets import count_docs
 
 if TYPE_CHECKING:
-    from shard.collect.facets.counted_matches import CountedMatches, Scope
+    from shard.collect.facets.drill_sideways import CountedMatches, Scope
     from shard.segment.snapshot import Snapshot
 
 _VALUES_CHARS_MAX: Final = 32 << 20

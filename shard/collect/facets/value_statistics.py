@@ -38,7 +38,7 @@ from shard.segment.columns.number_columns import number_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.collect.facets.counted_matches import CountedMatches
+    from shard.collect.facets.drill_sideways import CountedMatches
     from shard.query.matches import Matches
     from shard.segment.snapshot import Snapshot
 

@@ -22,7 +22,7 @@ from common.protocol.messages import (
     GroupPairs,
     SearchRequest,
 )
-from shard.collect.facets.counted_matches import CountedMatches, Scope
+from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.facets.match_value_pairs import match_value_pairs
 from shard.collect.grouping.distinct import MatchValues, select_best, values_of
 from shard.collect.nested_elements import docs_without

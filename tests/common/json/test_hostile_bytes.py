@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
+from common.json.depth_and_size import shape_of
 from common.json.item_scanner import ItemError, ItemScanner, scan_item, validate_item
-from common.json.shape import shape_of
 from common.limits import Limits
 from common.placement import hash_id
 

@@ -25,7 +25,7 @@ from coordinator.algolia.search import (
 )
 from coordinator.algolia.settings import changed, shown
 from coordinator.algolia.table import BY_NAME, ROWS
-from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
+from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed_parameters import BucketOrder
 from coordinator.read.results import SearchResult, ShardSummary, Timings
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.deadline import Deadline
-from common.endpoints import Endpoint
+from common.endpoint_files import Endpoint
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import CatalogUpdate, GetRequest, GetResponse
 from common.protocol.methods import GET, Method

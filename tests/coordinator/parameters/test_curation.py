@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from common.analysis.analyzer import Analyzer
+from common.curation_rules import parse_rules, written
 from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
@@ -14,7 +15,6 @@ from common.limits import DEFAULT_LIMITS
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin
 from common.query import AnyOf, Ids, Not
-from common.rules import parse_rules, written
 from coordinator.parameters.curation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.typed_parameters import SearchParameters

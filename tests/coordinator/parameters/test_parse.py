@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest, NotFound, ServiceError
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from common.option_forms import SearchableField
+from common.option_values import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
 from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
-from coordinator.parameters.other_engines import FOREIGN
+from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parse import parse_facet, parse_search, parse_searches, parse_suggest
 from coordinator.parameters.raw_parameters import QueryText, decode_object, query_parameters
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME

@@ -17,7 +17,7 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import indexes as module
 from shard.indexes.closed_index import ClosedIndex
 from shard.storage.manifest import MANIFEST_FILE
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 from tests.shard.indexes.shard_indexes import (
     ShardIndexes,
     one_item_group,

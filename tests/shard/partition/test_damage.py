@@ -19,7 +19,7 @@ from shard.partition.partition import Partition
 from shard.segment import segment
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.lmdb_codecs import number_key
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 from tests.shard.partition.local_shard import (
     SETTINGS,
     Shard,

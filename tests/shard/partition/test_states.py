@@ -12,7 +12,7 @@ from common.errors import InvalidRequest
 from common.protocol.messages import FacetRequest
 from common.protocol.write_operations import Operation, Outcome
 from common.query import Exists, Same
-from shard.collect.facets.counted_matches import CountedMatches
+from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets, facet_counter
 from shard.partition.merger import work
 from shard.partition.reindex import Reindex

@@ -19,7 +19,7 @@ from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
 from shard.read.marks import Marker
-from shard.read.query_words import QueryWords
+from shard.read.query_word_matching import QueryWords
 from tests.shard.query.text.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings
 

@@ -26,8 +26,8 @@ from shard.storage.environment import (
     Transaction,
 )
 from shard.storage.meta_page import read_meta_page
-from shard.storage.refusals import DamagedEnvironment, StorageFailure, explaining_refusal
 from shard.storage.residency import find_mappings
+from shard.storage.storage_errors import DamagedEnvironment, StorageFailure, explaining_refusal
 from tests.waiting import wait_until
 
 _MAP = 1 << 30

@@ -13,7 +13,7 @@ from pathlib import Path
 _PROGRAM = """
 import sys
 from pathlib import Path
-from common.endpoints import Endpoint, read_coordinator_endpoint, write_coordinator_endpoint
+from common.endpoint_files import Endpoint, read_coordinator_endpoint, write_coordinator_endpoint
 from common import data_directory
 from common.protocol.messages import IndexEntry
 from coordinator.cluster import snapshots

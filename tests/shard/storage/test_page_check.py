@@ -20,7 +20,7 @@ from shard.storage.group_log import State, write_state
 from shard.storage.lmdb_codecs import as_bytes_array, number_key
 from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import END, DamagedPage, Pages
-from shard.storage.refusals import DamagedEnvironment
+from shard.storage.storage_errors import DamagedEnvironment
 
 NUM_ITEMS = 4_000
 LARGE = 1_234

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SUM_BITS, FacetRequest, ValueStatisticsRequest
-from shard.collect.facets.counted_matches import CountedMatches
+from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.value_statistics import value_statistics
 from shard.query.matches import Matches
 from tests.shard.columns_model import Item, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.data_directory import shard_folder
-from common.endpoints import (
+from common.endpoint_files import (
     Endpoint,
     endpoint_path,
     forget_endpoints,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.json.shape import shape_of
+from common.json.depth_and_size import shape_of
 
 values = st.recursive(
     st.none() | st.integers(-5, 5) | st.text('a"\\[]{}é', max_size=8),

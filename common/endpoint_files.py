@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from common.data_directory import NO_ROOM, shard_folder
+from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
-from common.undecodable import UNDECODABLE
 
 _ENDPOINT_BYTES: Final = 512
 

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from common.data_directory import DataDirectoryError, replica_path
+from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
-from common.undecodable import UNDECODABLE
 from coordinator.settings import Settings
 
 REPLICA_FORMAT: Final = 1

@@ -1,4 +1,4 @@
-"""The matches that facets and ranges count: all, or those without a facet's own clauses.
+"""Drill sideways: a facet's counts may leave out its own clauses, so which matches count?
 
     scope       matches                                  what counts them
     None        documents that pass everything           facets, ranges, sums

@@ -22,7 +22,7 @@ from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
 _log = Log("replica")
 
 
-class SharedQueue(BatchQueue):
+class PublishQueue(BatchQueue):
     """Batches of one index that are waiting to be published.
 
     Args:
@@ -93,7 +93,7 @@ class SharedQueue(BatchQueue):
         self._schedule_pump()
 
 
-class SharedQueues:
+class PublishQueues:
     """The queues of all indexes, by number.
 
     Args:
@@ -104,13 +104,13 @@ class SharedQueues:
     def __init__(self, publisher: GroupPublisher, settings: Settings) -> None:
         self._publisher = publisher
         self._settings = settings
-        self._queues: dict[int, SharedQueue] = {}
+        self._queues: dict[int, PublishQueue] = {}
 
-    def queue(self, index: int) -> SharedQueue:
+    def queue(self, index: int) -> PublishQueue:
         """Return the queue of an index."""
         queue = self._queues.get(index)
         if queue is None:
-            queue = SharedQueue(self._publisher, index, self._settings)
+            queue = PublishQueue(self._publisher, index, self._settings)
             self._queues[index] = queue
         return queue
 

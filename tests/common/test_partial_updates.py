@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.value_changes import (
+from common.partial_updates import (
     NAMES,
     ConditionFailed,
     Inapplicable,

@@ -11,7 +11,7 @@ import pytest
 
 from common.deadline import NEVER
 from coordinator.replication.publishing.group_publishing import GroupPublisher
-from coordinator.replication.publishing.shared_queue import SharedQueue
+from coordinator.replication.publishing.publish_queue import PublishQueue
 from coordinator.settings import Settings
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
 from coordinator.write.write_queue import LARGE_OPERATIONS
@@ -46,7 +46,7 @@ class _Scene:
 
     def __init__(self) -> None:
         self.publisher = _Publisher()
-        self.queue = SharedQueue(cast(GroupPublisher, self.publisher), 1, Settings())
+        self.queue = PublishQueue(cast(GroupPublisher, self.publisher), 1, Settings())
         self._writing: list[asyncio.Task[Any]] = []
 
     async def write(self, num_operations: int = 1) -> None:

@@ -14,7 +14,7 @@ from coordinator.write.write_batch import AppliedBatch, WriteBatch, unconfirmed
 
 
 @dataclass(slots=True)
-class OwnChange:
+class PendingChange:
     """A change of ours.
 
     Attributes:
@@ -48,7 +48,7 @@ class OwnChange:
             self.applied.set_result(is_in_force)
 
 
-class OwnChanges(dict[str, OwnChange]):
+class PendingChanges(dict[str, PendingChange]):
     """Changes of ours by the id of their entry."""
 
     def fail(self, error: ServiceError) -> None:

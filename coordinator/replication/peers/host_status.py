@@ -13,7 +13,7 @@ FOR_ADMINS: Final = "GET /_cluster says more to a key with admin"
 """Stands for a text that not everyone may read."""
 
 
-class LogState(NamedTuple):
+class HostStatus(NamedTuple):
     """Status of this host as a replica, for operators."""
 
     cluster: str
@@ -45,16 +45,16 @@ class LogState(NamedTuple):
     """Digest of this host's data at that entry."""
 
     @property
-    def for_everyone(self) -> LogState:
+    def for_everyone(self) -> HostStatus:
         """The status without texts that may name indexes, for those who need no key to read it."""
         return self._replace(
             trouble=self.trouble and FOR_ADMINS, difference=self.difference and FOR_ADMINS
         )
 
 
-def log_state(
+def host_status(
     host: ThisHost, watch: LogWatch, applier: Applier, comparer: DigestComparer
-) -> LogState:
+) -> HostStatus:
     """Return the status of this host.
 
     Args:
@@ -67,7 +67,7 @@ def log_state(
     serving = host.serving
     blocked = "" if applier.blocked is None else applier.blocked.message
     compared = comparer.state
-    return LogState(
+    return HostStatus(
         cluster=host.progress.cluster,
         host=host.id,
         seq=max(serving.shown_seq, 0),
