@@ -29,6 +29,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshots import SnapshotError

@@ -290,13 +290,13 @@ def test_a_state_is_not_old_while_nothing_is_written(monkeypatch: pytest.MonkeyP
     own, b = FakeHost("a", 0), FakeHost("b", 1)
     placed = placing(own, b)
     assert placed.floor == 10
-    for _ in range(2 * int(placed_shards.HELD_SECONDS_MAX)):
+    for _ in range(2 * int(shard_copies.HELD_SECONDS_MAX)):
         now += 1
         placed.hold("b", 10)
     assert placed.oldest_held == 10
     own.applied = b.applied = 11
     placed.update()
-    for _ in range(int(placed_shards.HELD_SECONDS_MAX)):
+    for _ in range(int(shard_copies.HELD_SECONDS_MAX)):
         assert placed.oldest_held == 10
         now += 1
         placed.hold("b", 10)
