@@ -65,10 +65,11 @@ def group_type(group: type[tuple[Any, ...]]) -> Any:
 
 
 def interface_of(signature: Any) -> str:
-    """Return what callers see of a signature: its types, and the names of groups' members.
+    """Return what callers see of a signature: its types, and the names of groups and their members.
 
-    numba shows a group without the names. But the compiled form of each kernel that takes the group
-    has them, even of one that only passes it on, so they must be part of its key.
+    numba shows a group without its module and members. But the compiled form of each kernel that
+    takes the group names them, even if it only passes the group on, so they must be part of its
+    key.
     """
     return f"({', '.join(map(_shown, signature.args))}) -> {_shown(signature.return_type)}"
 
@@ -79,8 +80,12 @@ def _shown(kind: Any) -> str:
     members = [_shown(one) for one in kind.types]
     if isinstance(kind, types.BaseNamedTuple):
         members = [f"{name}: {one}" for name, one in zip(kind.fields, members, strict=True)]
-        return f"{kind.instance_class.__name__}({', '.join(members)})"
+        return f"{_where(kind.instance_class)}({', '.join(members)})"
     return f"({', '.join(members)})"
+
+
+def _where(group: type) -> str:
+    return f"{group.__module__}.{group.__qualname__}"
 
 
 def scalar_of(annotation: Any) -> Any:

@@ -184,7 +184,7 @@ class _Planner:
             members: Any = value
             return (value.__name__, *((one.name, repr(one.value)) for one in members))
         if isinstance(value, type) and hasattr(value, "_fields"):
-            return (value.__name__, value._fields, str(group_type(value)))
+            return (value.__module__, value.__qualname__, value._fields, str(group_type(value)))
         if isinstance(value, ModuleType) and value.__name__ in ("numpy", "math"):
             return value.__name__
         module = getattr(value, "__module__", "")

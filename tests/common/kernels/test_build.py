@@ -135,6 +135,22 @@ def test_a_member_of_a_group_may_be_renamed(
         assert total((5, np.zeros(2, np.int64))) == 7
 
 
+def test_the_module_of_a_group_may_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callee kept its result, which names the module of the group: its caller found none."""
+    header, group, *kernels = GROUPS.format(member="count").split("\n\n\n")
+    workshop = Workshop(tmp_path, monkeypatch)
+    for number, module in enumerate(("workshop_sizes", "workshop_shapes")):
+        (tmp_path / f"{module}.py").write_text(f"{header}\n\n\n{group}\n")
+        source = "\n\n\n".join((f"{header}\nfrom {module} import Sizes", *kernels))
+        changed = source.replace("+ length(sizes)", f"+ length(sizes) + {number}")
+        _, built = workshop.build(module, changed)
+        total = built.load()["workshop_kernels.total"]
+        assert total((5, np.zeros(2, np.int64))) == 7 + number
+        (tmp_path / f"{module}.py").unlink()
+
+
 def test_a_kernel_that_does_not_compile_is_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken_kernels.py").write_text(
         KERNELS.format(factor=3, comment="number = number.upper()")
