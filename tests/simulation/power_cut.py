@@ -35,6 +35,7 @@ NUM_WRITERS = 2
 AWAY_SECONDS = 200.0
 START_SECONDS = 30.0
 """Within which a host must answer without the log: it waits for it for three."""
+HANGING_SECONDS_MAX = 0.5
 KEYS = tuple(f"{n}" for n in range(6))
 
 
@@ -150,8 +151,16 @@ def _simulate(world: World) -> PowerCut:
 
 
 def _cut(world: World, log: JetStream, machines: list[Machine], writers: list[_Writer]) -> None:
-    """Cut the power of all hosts after a while, and let them start without the log."""
-    world.pause(at=world.now + world.random.uniform(1.0, 4.0))
+    """Cut the power of all hosts after a while, and let them start without the log.
+
+    Right before, a shard of each host hangs: it lacks entries that the others have.
+    """
+    dice = world.random
+    cut_at = world.now + dice.uniform(1.0, 4.0)
+    world.pause(at=cut_at - dice.uniform(0.0, HANGING_SECONDS_MAX))
+    for machine in machines:
+        dice.choice(machine.shards).stopped_until = cut_at
+    world.pause(at=cut_at)
     log.away_until = world.now + AWAY_SECONDS
     for writer in writers:
         writer.is_over = True
