@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from common.analysis.analyzer import Analyzer
-from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.errors import translated_warning
+from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search import AlgoliaSearch, Style
 from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.facets.results import FacetResult

@@ -27,9 +27,9 @@ from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.option_values import FacetSort
 from common.protocol.messages import FilterClause
-from coordinator.algolia.assembly import finish
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import guarded, translated, wrong
+from coordinator.algolia.parameter_interactions import finish
 from coordinator.algolia.readers import texts
 from coordinator.algolia.table import BY_NAME, CURSOR_ROW
 from coordinator.algolia.unsupported_parameters import (

@@ -6,8 +6,8 @@ processes            serve, demo, coordinator, shard
 items                search, export; shown by search_output
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_remarks: what it says before; load_progress: its bar; updating:
-                     --update; proposals, new_index: the index that a load, an import or a followed
-                     table makes
+                     --update; proposals, load_target: the index that a load, an import or a
+                     followed table makes
 importing            import, from `importers`
 following            follow a table of PostgreSQL
 indexes              status, configure, alias, delete, snapshots

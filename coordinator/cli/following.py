@@ -37,7 +37,7 @@ from coordinator.cli.configuration_options import (
     with_configuring,
 )
 from coordinator.cli.indexes import exists
-from coordinator.cli.new_index import index_name, remove_if_empty
+from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.options import with_options
 from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration

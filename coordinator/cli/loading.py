@@ -19,7 +19,7 @@ from coordinator.cli.configuration_options import (
 )
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
-from coordinator.cli.new_index import index_name, remove_if_empty
+from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration, offer_geo_point
 from coordinator.cli.service_options import ServiceOptions, with_service

@@ -45,7 +45,7 @@ from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
-from coordinator.replication.peers.host_status import HostStatus, host_status
+from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
 from coordinator.replication.peers.trimming import LogTrimmer
 from coordinator.replication.placement.moving import ShardProcesses

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored_rules
-from coordinator.algolia.rules import RULES
+from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.index_names import check_index_name

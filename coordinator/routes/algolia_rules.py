@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored_rules
-from coordinator.algolia.rules import RULES, conditions_of
+from coordinator.algolia.rule_translation import RULES, conditions_of
 from coordinator.algolia.search import query_string_parameters
 from coordinator.algolia.stored_rules import ObjectKind
 from coordinator.algolia.synonyms import SYNONYMS

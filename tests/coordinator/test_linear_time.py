@@ -15,10 +15,10 @@ import pytest
 from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.limits import DEFAULT_LIMITS
-from coordinator.algolia.assembly import PRE
 from coordinator.algolia.filters import groups_of, numeric_filters, tag_filters
+from coordinator.algolia.parameter_interactions import PRE
 from coordinator.algolia.responses import _mark
-from coordinator.algolia.rules import RULES
+from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.search import Style
 from coordinator.algolia.settings import split_name
 from coordinator.parameters.kinds import Mistake

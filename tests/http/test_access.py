@@ -22,7 +22,7 @@ from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.replication.peers.host_status import HostStatus
+from coordinator.replication.peers.own_status import HostStatus
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web

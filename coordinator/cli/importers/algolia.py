@@ -16,7 +16,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.option_values import parse_language
 from coordinator.algolia import settings as index_settings
-from coordinator.algolia.rules import RULES
+from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.stored_rules import ObjectKind, stored_entry, written
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cli.importers.imported import (

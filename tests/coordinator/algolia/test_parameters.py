@@ -13,7 +13,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
-from coordinator.algolia.assembly import POST, PRE
+from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.responses import highlighted_start, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,

@@ -9,7 +9,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from coordinator.algolia.rules import RULES
+from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.stored_rules import (
     ObjectKind,
     copied,
