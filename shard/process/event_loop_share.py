@@ -18,7 +18,7 @@ PERIOD_SECONDS: Final = 0.25
 """Time is counted in periods. The current one and the one before it decide."""
 SHARE_MAX: Final = 0.2
 """Time that the reads of an index may take in a period while others are read."""
-TIMES_OTHERS: Final = 4
+TIMES_OTHERS: Final = 2
 """An index moves off the loop if it takes this multiple of all others together."""
 
 
