@@ -35,6 +35,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_hits.hits import Hits
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
+from shard.segment.columns.code_counts import NO_STARTS, count_codes
 from shard.segment.columns.grouping_keys import GroupingKeys, grouping_keys, num_values_max
 
 if TYPE_CHECKING:
@@ -56,13 +57,6 @@ def _count_all(numbers: U32Array, counts: U32Array) -> None:
     """Count the documents of a segment by number."""
     for i in range(len(numbers)):
         counts[numbers[i]] += uint32(1)
-
-
-@kernel(allocates=False)
-def _count_some(docs: U32Array, numbers: U32Array, counts: U32Array) -> None:
-    """Count some documents of a segment by number."""
-    for i in range(len(docs)):
-        counts[numbers[docs[i]]] += uint32(1)
 
 
 @kernel(allocates=False)
@@ -133,7 +127,7 @@ class MatchValues(NamedTuple):
                 if part.is_everything:
                     _count_all(self.by_doc[i], own)
                 else:
-                    _count_some(part.docs, self.by_doc[i], own)
+                    count_codes(part.docs, self.by_doc[i], NO_STARTS, own)
                 counts[self.numbers[i]] += own
         return counts
 

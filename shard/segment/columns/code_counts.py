@@ -9,14 +9,38 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from common.kernels.byte_words import copy_32
+from common.kernels.byte_words import copy_32, prefetch
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, int64, uint32
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
+NO_STARTS: Final = np.zeros(0, np.uint32)
+"""`starts` where each document has one code, at its own number."""
+
 _GATHERED_CODES: Final = 4_096
 """Codes gathered before they are counted, few enough for the first-level cache."""
+_PREFETCH_DOCS: Final = 16
+"""How many documents ahead codes are prefetched; where their rows begin, twice as many."""
+_SPARSE: Final = 8
+"""If less than one document in this many is counted, the processor does not prefetch by itself what
+it will need, and waits for the memory: 5,000,000 documents of one to six codes take 18 ns each
+without, 11 with this among 1 % of all, 34 and 14 among 0.1 %; those of one code 5.4 and 3.8, 6.5
+and 4.6. All of them take 3.7 ns each without, 4.5 with (Intel Xeon, 2026-11-28)."""
+
+
+@kernel(inline=True)
+def _prefetch_code(docs: U32Array, i: int, codes: Codes) -> None:
+    """Prefetch what the next documents of one code need."""
+    prefetch(codes, int64(docs[min(i + _PREFETCH_DOCS, len(docs) - 1)]))
+
+
+@kernel(inline=True)
+def _prefetch_row(docs: U32Array, i: int, codes: Codes, starts: U32Array) -> None:
+    """Prefetch what the next documents of several codes need."""
+    last = len(docs) - 1
+    prefetch(starts, int64(docs[min(i + 2 * _PREFETCH_DOCS, last)]))
+    prefetch(codes, int64(starts[docs[min(i + _PREFETCH_DOCS, last)]]))
 
 
 @kernel(inline=True)
@@ -34,9 +58,12 @@ def _gather_codes(
     """
     copied = 32 // codes.itemsize
     last = len(codes) - copied
+    is_sparse = len(docs) * _SPARSE < len(starts)
     num_codes = 0
     i = first
     while i < len(docs) and num_codes + copied <= len(gathered):
+        if is_sparse:
+            _prefetch_row(docs, i, codes, starts)
         begin = int64(starts[docs[i]])
         length: Any = int64(starts[docs[i] + uint32(1)]) - begin
         if length <= copied and begin <= last:
@@ -60,11 +87,21 @@ def count_codes(
 ) -> None:
     """Add 1 to counts[code] for every code of every document.
 
-    Cost: 0.5 ns a document with one code; 1.2 ns a document and 0.4 ns a code of several.
+    Args:
+        docs: ascending.
+        codes: of the column, document by document.
+        starts: where the codes of each document begin, and the last ones end; or `NO_STARTS`.
+        counts: by code; changed.
+
+    Cost, from the processor's caches: 0.5 ns a document with one code; 1.2 ns a document and 0.4 ns
+    a code of several.
     """
     if len(starts) == 0:
-        for doc in docs:
-            counts[codes[doc]] += uint32(1)
+        is_sparse = len(docs) * _SPARSE < len(codes)
+        for i in range(len(docs)):
+            if is_sparse:
+                _prefetch_code(docs, i, codes)
+            counts[codes[docs[i]]] += uint32(1)
         return
     gathered = np.empty(_GATHERED_CODES, codes.dtype)
     i = 0
@@ -96,8 +133,11 @@ def count_codes_noting(
         Number of codes noted so far.
     """
     if len(starts) == 0:
-        for doc in docs:
-            code = codes[doc]
+        is_sparse = len(docs) * _SPARSE < len(codes)
+        for i in range(len(docs)):
+            if is_sparse:
+                _prefetch_code(docs, i, codes)
+            code = codes[docs[i]]
             touched[num_touched] = code
             num_touched += 1 if counts[code] == 0 else 0
             counts[code] += uint32(1)

@@ -36,7 +36,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32
 from shard.caches.derived import derived_by_key
-from shard.segment.columns.code_counts import Codes, count_codes
+from shard.segment.columns.code_counts import NO_STARTS, Codes, count_codes
 from shard.segment.columns.values_by_column import KEY_KINDS, group_values
 from shard.segment.doc_sets import LISTED_AHEAD, set_bit
 from shard.segment.items.value_parsing import canonical_keys
@@ -63,7 +63,6 @@ SETS_DOCS_MIN: Final = 4_096
 """Segments with at least this many documents store the set of documents of each value."""
 
 _INSERTION_MAX: Final = 32
-_NO_STARTS: Final = np.zeros(0, np.uint32)
 _NO_CODES: Final = np.zeros(0, np.uint8)
 
 
@@ -205,7 +204,7 @@ def build_sets(
     codes: NDArray[Any], starts: NDArray[np.uint32] | None, allocator: MergeAllocator = IN_MEMORY
 ) -> dict[str, NDArray[Any]]:
     """Return `numbers`, `counts`, `sets` and `set_offsets`: the column, transposed."""
-    starts = _NO_STARTS if starts is None else starts
+    starts = NO_STARTS if starts is None else starts
     counts_by_code = allocator.zeros(int(codes.max()) + 1, np.int64)
     _count_each(codes, counts_by_code)
     ends = allocator.zeros(len(counts_by_code) + 1, np.int64)
@@ -397,7 +396,7 @@ class FacetColumn:
         assert codes is not None, "a facet column without codes"
         starts = arrays.get("starts")
         self.codes = codes
-        self.starts: NDArray[np.uint32] = _NO_STARTS if starts is None else starts
+        self.starts: NDArray[np.uint32] = NO_STARTS if starts is None else starts
         self.num_docs = num_docs
         sets = [arrays.get(name) for name in StoredSets._fields]
         self._sets = None if sets[0] is None else StoredSets._make(sets)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.segment.columns.code_counts import count_codes, count_codes_noting
+from shard.segment.columns.code_counts import NO_STARTS, count_codes, count_codes_noting
 from shard.segment.columns.facet_columns import FacetColumn, code_table
 
 LENGTHS = st.lists(st.sampled_from([0, 0, 1, 2, 3, 8, 9, 16, 17, 33, 700, 5_000]), max_size=40)
@@ -58,9 +58,12 @@ def test_single_codes_are_counted_and_picked(
     docs = np.array(chosen, np.uint32)
     counts = np.zeros(201, np.uint32)
     touched = np.zeros(202, np.uint32)
-    num_touched = count_codes_noting(docs, codes, np.zeros(0, np.uint32), counts, touched, 0)
+    num_touched = count_codes_noting(docs, codes, NO_STARTS, counts, touched, 0)
     expected = Counter(values[doc] for doc in chosen)
     assert {code: int(counts[code]) for code in touched[:num_touched].tolist()} == expected
+    again = np.zeros(201, np.uint32)
+    count_codes(docs, codes, NO_STARTS, again)
+    assert again.tolist() == counts.tolist()
 
     wanted = data.draw(st.lists(st.integers(0, 199), max_size=5))
     column = FacetColumn({"codes": codes}, len(codes))
