@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from common.kernels.byte_words import prefetch
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
@@ -172,6 +173,7 @@ def _add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: 
         packings[i] = freq
         rows[i] = field_rows[field]
         offsets[i] = length_offset(lengths, rows[i], int64(docs[i]))
+        prefetch(lengths.lengths, int64(offsets[i]))
     # Second read: the length code. Third read: its tf norm, from a table that is mostly cached.
     for i in range(count):
         offsets[i] = lengths.lengths[offsets[i]]
