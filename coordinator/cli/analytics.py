@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import click
 
-from coordinator.cli.completion import complete_index
-from coordinator.cli.printing import echo
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.completers import complete_index
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.tables import print_table
 
 
@@ -21,7 +21,7 @@ from coordinator.cli.tables import print_table
 @click.option("--json", "as_json", is_flag=True, help="Print the service's answer.")
 @with_service
 def analytics(
-    service: ServiceOptions, index: str | None, days: int, size: int, as_json: bool
+    service: ConnectionOptions, index: str | None, days: int, size: int, as_json: bool
 ) -> None:
     """Show what is searched for: often, without a hit, slowly; and what is clicked."""
     parameters: dict[str, Any] = {"days": days, "size": size}

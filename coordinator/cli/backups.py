@@ -1,4 +1,4 @@
-"""Commands for copies and offline data: backup, restore, check, rebuild, reshard."""
+"""Commands for backups: backup, restore."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import click
 
-from coordinator.cli.completion import complete_file
-from coordinator.cli.options import load_settings, with_settings
-from coordinator.cli.printing import echo
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.completers import complete_file
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
+from coordinator.cli.settings_options import load_settings, with_settings
 from coordinator.clients.http_client import ClientError
 
 
 @click.command()
 @click.argument("destination", shell_complete=complete_file)
 @with_service
-def backup(service: ServiceOptions, destination: str) -> None:
+def backup(service: ConnectionOptions, destination: str) -> None:
     """Copy all indexes of a running service to the new folder DESTINATION.
 
     The copy is as of one moment, while the service accepts writes. With - a tar stream is written
@@ -50,39 +50,6 @@ def backup(service: ServiceOptions, destination: str) -> None:
 
 
 @click.command()
-@click.option(
-    "--shards",
-    type=click.IntRange(1, 64),
-    required=True,
-    metavar="NUMBER",
-    help="The new number of shards.",
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write the new data to this folder instead of replacing the old.",
-)
-@with_settings("data_dir")
-@click.pass_context
-def reshard(
-    ctx: click.Context,
-    /,
-    shards: int,
-    output: Path | None,
-    config_file: Path | None,
-    **flags: Any,
-) -> None:
-    """Divide the data over another number of shards.
-
-    Every answer stays the same. No service may run on the data. It can be killed at any moment: the
-    old data stay in force until the new ones are complete.
-    """
-    from coordinator.process import offline_commands
-
-    ctx.exit(offline_commands.reshard(load_settings(config_file, flags).data_dir, shards, output))
-
-
-@click.command()
 @click.argument("source", shell_complete=complete_file)
 @with_settings("data_dir")
 def restore(source: str, config_file: Path | None, **flags: Any) -> None:
@@ -106,33 +73,3 @@ def restore(source: str, config_file: Path | None, **flags: Any) -> None:
             ensure_ascii=False,
         )
     )
-
-
-@click.command()
-@with_settings("data_dir")
-@click.pass_context
-def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
-    """Compare every segment and counter with the stored items.
-
-    The exit status is 1 if any differs. No service may run on the data.
-    """
-    from coordinator.process import offline_commands
-
-    ctx.exit(offline_commands.check(load_settings(config_file, flags).data_dir))
-
-
-@click.command()
-@with_settings("data_dir")
-@click.option("--drop-damaged", is_flag=True, help="First remove damaged items.")
-@click.pass_context
-def rebuild(
-    ctx: click.Context, /, config_file: Path | None, drop_damaged: bool, **flags: Any
-) -> None:
-    """Rebuild all indexes from the stored items, then check them.
-
-    No service may run on the data.
-    """
-    from coordinator.process import offline_commands
-
-    data = load_settings(config_file, flags).data_dir
-    ctx.exit(offline_commands.check(data, rebuilds=True, drops_damaged=drop_damaged))

@@ -11,8 +11,8 @@ import click
 
 from common.errors import CommandError
 from coordinator.cli.command_groups import Subgroup
-from coordinator.cli.printing import echo
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.cluster.shard_copies import shown_shards
@@ -53,7 +53,7 @@ def _state(client: Client) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @with_service
 @click.pass_context
-def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> None:
+def status(ctx: click.Context, /, as_json: bool, service: ConnectionOptions) -> None:
     """Show the log, its servers and all hosts.
 
     The exit status is 1 if something needs attention: a host or a server is away or lags, or hosts
@@ -182,7 +182,7 @@ def problems_of(state: dict[str, Any]) -> list[str]:
 @click.option("--wait/--no-wait", default=True, help="Wait for the result.  [default: wait]")
 @with_service
 @click.pass_context
-def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
+def compare(ctx: click.Context, /, wait: bool, service: ConnectionOptions) -> None:
     """Compare the contents of all hosts, item by item, while they serve.
 
     The exit status is 1 if some differ.
@@ -213,7 +213,7 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
 @click.option("--shard", type=int, help="Have HOST hold this shard too, now.")
 @WAIT
 @with_service
-def add(name: str, server: bool, shard: int | None, wait: bool, service: ServiceOptions) -> None:
+def add(name: str, server: bool, shard: int | None, wait: bool, service: ConnectionOptions) -> None:
     """Print what a new host needs: files, commands, and what to wait for.
 
     Nothing is registered: a host is one of several as soon as it follows the log.
@@ -300,7 +300,7 @@ def _placing(state: dict[str, Any], host: str) -> str:
 @click.option("--shard", type=int, help="Have HOST give up its copy of this shard, now.")
 @WAIT
 @with_service
-def remove(name: str, shard: int | None, wait: bool, service: ServiceOptions) -> None:
+def remove(name: str, shard: int | None, wait: bool, service: ConnectionOptions) -> None:
     """Forget a host that was stopped for good, so that the others stop waiting for it.
 
     HOST is its name in facetd cluster status. Its server of the log, if it ran one, is a member of
@@ -333,7 +333,7 @@ def move(
     target: str | None,
     server: bool,
     wait: bool,
-    service: ServiceOptions,
+    service: ConnectionOptions,
 ) -> None:
     """Move a shard to another host, or print how to move a host to another machine.
 

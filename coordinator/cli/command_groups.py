@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.errors import CommandError, ServiceError
-from coordinator.cli.printing import echo, printable_usage_errors
+from coordinator.cli.escaped_output import echo, printable_usage_errors
 
 
 class CommandEntry(NamedTuple):

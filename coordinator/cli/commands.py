@@ -30,7 +30,7 @@ SECTIONS: Final = {
         CommandEntry("load", "loading", "Load FILE into an index."),
         CommandEntry("follow", "following", "Keep an index equal to a table of PostgreSQL."),
         CommandEntry(
-            "search", "items", "Search INDEX for QUERY; without QUERY all items are listed."
+            "search", "searching", "Search INDEX for QUERY; without QUERY all items are listed."
         ),
         CommandEntry(
             "analytics",
@@ -38,7 +38,7 @@ SECTIONS: Final = {
             "Show what is searched for: often, without a hit, slowly; and what is clicked.",
         ),
         CommandEntry(
-            "export", "items", "Write all items of INDEX as they were stored, one a line."
+            "export", "exporting", "Write all items of INDEX as they were stored, one a line."
         ),
         CommandEntry(
             "import", "importing", "Import an index from another engine, with its settings."
@@ -78,28 +78,28 @@ SECTIONS: Final = {
         ),
         CommandEntry("restore", "backups", "Create a data directory from the backup SOURCE."),
         CommandEntry(
-            "snapshots", "indexes", "Create, list, restore and delete snapshots of all indexes."
+            "snapshots", "snapshots", "Create, list, restore and delete snapshots of all indexes."
         ),
     ),
     "Offline data": (
         CommandEntry(
-            "check", "backups", "Compare every segment and counter with the stored items."
+            "check", "maintenance", "Compare every segment and counter with the stored items."
         ),
         CommandEntry(
             "rebuild",
-            "backups",
+            "maintenance",
             "Rebuild all indexes from the stored items, then check them.",
         ),
-        CommandEntry("reshard", "backups", "Divide the data over another number of shards."),
+        CommandEntry("reshard", "maintenance", "Divide the data over another number of shards."),
     ),
     "This program": (
         CommandEntry(
             "config",
-            "shell",
+            "config",
             "Show every setting: its value, where it comes from, and what it is for.",
         ),
-        CommandEntry("completion", "shell", "Complete commands and options with the Tab key."),
-        CommandEntry("man", "shell", "Print the manual page, made from these help texts."),
+        CommandEntry("completion", "completion", "Complete commands and options with the Tab key."),
+        CommandEntry("man", "manual", "Print the manual page, made from these help texts."),
     ),
 }
 """Headings of the help, with the commands under each, in order."""

@@ -1,19 +1,19 @@
-"""What the Tab key offers for arguments: files, and names that the service knows."""
+"""The commands that print and install the completion script of a shell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import os
+from pathlib import Path
+from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, FishComplete
+from click.shell_completion import FishComplete, get_completion_class
 
-from common.errors import CommandError, ServiceError
-from coordinator.cli.service_options import ServiceOptions
+from common.errors import CommandError
+from coordinator.cli.command_groups import Subgroup
+from coordinator.cli.escaped_output import echo
 
-ANSWER_SECONDS: Final = 1.0
-"""A service that takes longer offers nothing."""
-_FLAGS: Final = ("data_dir", "host", "port")
+SHELLS: Final = ("bash", "zsh", "fish")
 
 
 class WholeFishComplete(FishComplete):
@@ -24,46 +24,67 @@ class WholeFishComplete(FishComplete):
     )
 
 
-def complete_file(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Leave it to the shell to complete the name of a file."""
-    return [CompletionItem(incomplete, type="file")]
+@click.group(cls=Subgroup)
+def completion() -> None:
+    """Complete commands and options with the Tab key."""
 
 
-def complete_index(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the indexes and aliases of the service that the command line names."""
-    return _beginning(incomplete, _indexes(ctx))
+@completion.command("show")
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.pass_context
+def show_completion(ctx: click.Context, /, shell: str | None) -> None:
+    """Print the completion script for SHELL (by default, yours)."""
+    echo(_script(ctx.find_root().command, shell or _own_shell()))
 
 
-def complete_snapshot(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the snapshots of the service that the command line names."""
-    listed = _ask(ctx, "/_snapshots").get("snapshots", ())
-    return _beginning(incomplete, (str(one["name"]) for one in listed))
+@completion.command("install")
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.pass_context
+def install_completion(ctx: click.Context, /, shell: str | None) -> None:
+    """Write the completion script to where SHELL (by default, yours) looks for it."""
+    shell = shell or _own_shell()
+    path = _completion_path(shell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_script(ctx.find_root().command, shell) + "\n", "utf-8")
+    echo(f"wrote {path}; open a new terminal to use it")
+    if shell == "bash":
+        echo(
+            "if it completes nothing (the package bash-completion reads that folder), put this in "
+            f"~/.bashrc:\n  source {path}"
+        )
+    if shell == "zsh":
+        echo(
+            f"if it completes nothing, put this in front of compinit in ~/.zshrc:\n"
+            f"  fpath=({path.parent} $fpath)"
+        )
 
 
-def _beginning(start: str, names: Iterator[str]) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(start)]
+def _own_shell() -> str:
+    """Return the shell that the environment names.
+
+    Raises:
+        CommandError: it is not one that we support.
+    """
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise CommandError(f"your shell is not known; name one of {', '.join(SHELLS)}")
+    return name
 
 
-def _indexes(ctx: click.Context) -> Iterator[str]:
-    for index in _ask(ctx, "/_indexes").get("indexes", ()):
-        yield str(index["name"])
-        yield from map(str, index["aliases"])
+def _completion_path(shell: str) -> Path:
+    """Return the file in which a shell looks for the user's completions."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return {
+        "bash": data / "bash-completion" / "completions" / "facetd",
+        "zsh": data / "zsh" / "site-functions" / "_facetd",
+        "fish": settings / "fish" / "completions" / "facetd.fish",
+    }[shell]
 
 
-def _ask(ctx: click.Context, path: str) -> dict[str, Any]:
-    """Return what the service answers; nothing if it does not, as no one could read the error."""
-    given = ctx.params
-    flags = {name: given.get(name) for name in _FLAGS}
-    service = ServiceOptions(given.get("url"), given.get("key"), given.get("config_file"), flags)
-    try:
-        client = service.client(starting_seconds=0.0, read_seconds=ANSWER_SECONDS)
-        answer = client.request("GET", path)
-    except (CommandError, ServiceError, OSError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+def _script(command: click.Command, shell: str) -> str:
+    """Return the script that makes a shell complete our commands."""
+    kind = WholeFishComplete if shell == "fish" else get_completion_class(shell)
+    assert kind is not None
+    return kind(command, {}, "facetd", "_FACETD_COMPLETE").source()

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import click
 
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import read_object
-from coordinator.cli.options import with_options
-from coordinator.cli.printing import echo
+from coordinator.cli.option_groups import with_options
 from coordinator.clients.http_client import Client, index_path
 
 

@@ -36,15 +36,15 @@ from coordinator.cli.configuration_options import (
     show_warnings,
     with_configuring,
 )
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_target import index_name, remove_if_empty
-from coordinator.cli.options import with_options
-from coordinator.cli.printing import echo
+from coordinator.cli.option_groups import with_options
 from coordinator.cli.proposals import offer_configuration
-from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
-from coordinator.cli.sources.keyed_rows import Invisible
 from coordinator.cli.sources.postgres import Disconnected, UnknownName
+from coordinator.cli.sources.postgres_table import Invisible
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -152,7 +152,7 @@ with_mode: Final = with_options(
 @with_configuring("Configure a new index by this JSON file first.")
 @with_service
 def follow(
-    service: ServiceOptions,
+    service: ConnectionOptions,
     database: str,
     followed: FollowedOptions,
     mode: ModeOptions,

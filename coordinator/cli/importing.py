@@ -10,16 +10,17 @@ from typing import Final
 
 import click
 
-from coordinator.cli.completion import complete_file
+from coordinator.cli.completers import complete_file
 from coordinator.cli.configuration_options import configure_option, show_warnings
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
-from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
+from coordinator.cli.importers.engine_exports import SAMPLE_ITEMS
+from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
-from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration
-from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError
@@ -65,7 +66,7 @@ ENGINES: Final[dict[str, Read]] = {
 )
 @with_service
 def import_(
-    service: ServiceOptions,
+    service: ConnectionOptions,
     engine: str,
     source: str,
     index: str | None,

@@ -1,4 +1,4 @@
-"""Commands for indexes: status, configure, rename, copy, alias, delete, snapshots, open."""
+"""Commands for indexes: status, configure, rename, copy, alias, delete, open."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.cli.command_groups import ListingGroup
-from coordinator.cli.completion import complete_index, complete_snapshot
-from coordinator.cli.printing import echo
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.completers import complete_index
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import counted
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -22,7 +21,7 @@ from coordinator.clients.http_client import Client, ClientError, index_path
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @with_service
 @click.pass_context
-def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> None:
+def status(ctx: click.Context, /, as_json: bool, service: ConnectionOptions) -> None:
     """Show whether the service is complete, and its indexes.
 
     The exit status is 1 if it is not complete.
@@ -99,7 +98,7 @@ def exists(client: Client, index: str) -> bool:
 @click.option("--effective", is_flag=True, help="Show the configuration with all defaults.")
 @with_service
 def configure(
-    service: ServiceOptions,
+    service: ConnectionOptions,
     index: str,
     file: BinaryIO | None,
     changes: tuple[str, ...],
@@ -179,7 +178,7 @@ def read_object(file: BinaryIO) -> dict[str, Any]:
 @click.argument("index", shell_complete=complete_index)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_service
-def delete(service: ServiceOptions, index: str, yes: bool) -> None:
+def delete(service: ConnectionOptions, index: str, yes: bool) -> None:
     """Delete INDEX and all its items."""
     client = service.client()
     if not yes:
@@ -201,7 +200,7 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
     help="Take NAME from an index that has it, and delete that index at the same moment.",
 )
 @with_service
-def rename(service: ServiceOptions, index: str, name: str, alias: bool, replace: bool) -> None:
+def rename(service: ConnectionOptions, index: str, name: str, alias: bool, replace: bool) -> None:
     """Give INDEX another NAME; its aliases go with it.
 
     \b
@@ -225,7 +224,7 @@ def rename(service: ServiceOptions, index: str, name: str, alias: bool, replace:
 @click.argument("index", shell_complete=complete_index)
 @click.argument("name")
 @with_service
-def copy(service: ServiceOptions, index: str, name: str) -> None:
+def copy(service: ConnectionOptions, index: str, name: str) -> None:
     """Copy INDEX, with its items and its configuration, to the new index NAME."""
     client = service.client()
     client.request("POST", f"{index_path(index)}/copy", json.dumps({"to": name}).encode())
@@ -237,7 +236,7 @@ def copy(service: ServiceOptions, index: str, name: str) -> None:
 @click.argument("index", required=False, shell_complete=complete_index)
 @click.option("--remove", is_flag=True, help="Remove the alias NAME.")
 @with_service
-def alias(service: ServiceOptions, name: str | None, index: str | None, remove: bool) -> None:
+def alias(service: ConnectionOptions, name: str | None, index: str | None, remove: bool) -> None:
     """Make NAME an alias of INDEX, or list the aliases.
 
     An existing alias NAME moves to INDEX atomically.
@@ -253,106 +252,10 @@ def alias(service: ServiceOptions, name: str | None, index: str | None, remove: 
     echo(f"removed {name}" if remove else f"{name} -> {index}")
 
 
-# --- snapshots
-
-
-@click.group(cls=ListingGroup)
-def snapshots() -> None:
-    """Create, list, restore and delete snapshots of all indexes.
-
-    Without a command: list them.
-
-    A snapshot stays with the data of the service; facetd backup copies to a folder of your choice.
-    """
-
-
-@snapshots.command("create")
-@click.argument("name")
-@with_service
-def create_snapshot(service: ServiceOptions, name: str) -> None:
-    """Copy all indexes as of this moment into the snapshot NAME."""
-    made = service.client().request("POST", "/_snapshots", json.dumps({"name": name}).encode())
-    echo(json.dumps(made, ensure_ascii=False))
-
-
-@snapshots.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@with_service
-def list_snapshots(service: ServiceOptions, as_json: bool) -> None:
-    """List the snapshots, oldest first."""
-    found = service.client().request("GET", "/_snapshots")
-    if as_json:
-        echo(json.dumps(found, ensure_ascii=False))
-        return
-    print_table(
-        ("name", "made", "size", "indexes"),
-        [
-            (
-                one["name"],
-                one["created_at"],
-                bytes_text(one["bytes"]),
-                ", ".join(index["name"] for index in one["indexes"]),
-            )
-            for one in found["snapshots"]
-        ],
-        right=("size",),
-        empty="there are no snapshots; facetd snapshots create NAME makes one",
-    )
-
-
-@snapshots.command("restore")
-@click.argument("name", shell_complete=complete_snapshot)
-@click.option("--index", "indexes", multiple=True, help="Restore only this index. Can be repeated.")
-@click.option(
-    "--rename",
-    "renames",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Restore the index OLD under the name NEW. Can be repeated.",
-)
-@with_service
-def restore_snapshot(
-    service: ServiceOptions, name: str, indexes: tuple[str, ...], renames: tuple[str, ...]
-) -> None:
-    """Create new indexes from the snapshot NAME: all of them, or none."""
-    document: dict[str, Any] = {}
-    if indexes:
-        document["indexes"] = list(indexes)
-    for text in renames:
-        old, equals, new = text.partition("=")
-        if not equals or not old or not new:
-            raise click.BadParameter(f"{text!r} is not OLD=NEW", param_hint="--rename")
-        document.setdefault("rename", {})[old] = new
-    path = f"/_snapshots{index_path(name)}/restore"
-    try:
-        answer = service.client().request("POST", path, json.dumps(document).encode())
-    except ClientError as error:
-        if error.code != "index_exists":
-            raise
-        old = (document.get("indexes") or ["INDEX"])[0]
-        raise ClientError(
-            f"{error}\n--rename {old}={old}-restored restores it under another name"
-        ) from error
-    for index in answer["indexes"]:
-        echo(f"restored {index['name']} from {index['from']}")
-
-
-@snapshots.command("delete")
-@click.argument("name", shell_complete=complete_snapshot)
-@with_service
-def delete_snapshot(service: ServiceOptions, name: str) -> None:
-    """Delete the snapshot NAME."""
-    service.client().request("DELETE", f"/_snapshots{index_path(name)}")
-    echo(f"deleted {name}")
-
-
-# --- the dashboard
-
-
 @click.command("open")
 @click.argument("index", default="", shell_complete=complete_index)
 @with_service
-def open_(service: ServiceOptions, index: str) -> None:
+def open_(service: ConnectionOptions, index: str) -> None:
     """Open the dashboard, or its page of INDEX, in the browser.
 
     The address is printed as well; if stdout is not a terminal, it is only printed.

@@ -16,8 +16,8 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
 from common.errors import CommandError
 from coordinator.cli.command_groups import ListingGroup
-from coordinator.cli.printing import echo
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.settings import Settings
@@ -77,7 +77,7 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option("--description", default="", metavar="TEXT", help="Say what the key is for.")
 @with_service
 def create(
-    service: ServiceOptions,
+    service: ConnectionOptions,
     actions: tuple[str, ...],
     indexes: tuple[str, ...],
     expression: str | None,
@@ -129,7 +129,7 @@ def create(
 @keys.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @with_service
-def list_(service: ServiceOptions, as_json: bool) -> None:
+def list_(service: ConnectionOptions, as_json: bool) -> None:
     """List the keys, without their secrets, which are not stored."""
     found = service.client().request("GET", "/_keys")
     if as_json:
@@ -155,7 +155,7 @@ def list_(service: ServiceOptions, as_json: bool) -> None:
 @keys.command("remove")
 @click.argument("key_id")
 @with_service
-def remove(service: ServiceOptions, key_id: str) -> None:
+def remove(service: ConnectionOptions, key_id: str) -> None:
     """Remove the key with the id KEY_ID (facetd keys list shows the ids)."""
     client = service.client()
     echo(json.dumps(client.request("DELETE", f"/_keys/{quote(key_id, safe='')}")))
@@ -187,7 +187,7 @@ def _is_running(settings: Settings) -> bool:
     return False
 
 
-def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
+def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
     """Return whether to create the key in the data directory, rather than through the service.
 
     An unnamed directory that does not exist is not created in passing: a service running elsewhere

@@ -11,18 +11,18 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from coordinator.cli.completion import complete_file, complete_index
+from coordinator.cli.completers import complete_file, complete_index
 from coordinator.cli.configuration_options import (
     ConfiguringOptions,
     show_warnings,
     with_configuring,
 )
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
-from coordinator.cli.printing import echo
 from coordinator.cli.proposals import offer_configuration, offer_geo_point
-from coordinator.cli.service_options import ServiceOptions, with_service
 from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_remarks import show_first, tell_about
 from coordinator.cli.sources import formats
@@ -119,7 +119,7 @@ class _Load(NamedTuple):
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service
 def load(
-    service: ServiceOptions,
+    service: ConnectionOptions,
     files: tuple[str, ...],
     index: str | None,
     reading: ReadOptions,

@@ -1,12 +1,15 @@
-"""The manual page facetd(1), generated from the commands and their help texts (pure)."""
+"""The manual page facetd(1), generated from the commands and their help texts."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import click
+
+from coordinator.cli.escaped_output import echo
 
 _ENVIRONMENT = (
     ("FACETD_URL", "The service that commands talk to."),
@@ -15,6 +18,23 @@ _ENVIRONMENT = (
     ("FACETD_NAME", "Any setting NAME, in capitals: FACETD_PORT, FACETD_DATA_DIR."),
 )
 _STATUSES = (("0", "Done."), ("1", "Failed; a line on stderr says why."), ("2", "Wrong use."))
+
+
+@click.command()
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file.")
+@click.pass_context
+def man(ctx: click.Context, /, output: Path | None) -> None:
+    """Print the manual page, made from these help texts.
+
+    facetd man | man -l - shows it; with --output /usr/local/share/man/man1/facetd.1, man facetd
+    finds it.
+    """
+    page = manual(ctx.find_root())
+    if output is None:
+        echo(page, nl=False)
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(page, "utf-8")
 
 
 def manual(ctx: click.Context) -> str:

@@ -8,7 +8,7 @@ import os
 import click
 
 from common.errors import CommandError
-from coordinator.cli.service_options import ServiceOptions, with_service
+from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.clients.http_client import find_url
 
 
@@ -19,7 +19,7 @@ from coordinator.clients.http_client import find_url
     help="Also offer tools that add and remove items. Without it nothing can be changed.",
 )
 @with_service
-def mcp(service: ServiceOptions, allow_writes: bool) -> None:
+def mcp(service: ConnectionOptions, allow_writes: bool) -> None:
     """Serve the Model Context Protocol, for language models, on stdin and stdout.
 
     It reads from a running service with the rights of the API key or tenant token. Needs the extra

@@ -13,7 +13,7 @@ import click
 from common.process import logs
 from common.process.python_command import let_processes_find_us, python_command
 from coordinator.cli.command_groups import SectionedCommand
-from coordinator.cli.options import is_given, load_settings, with_settings
+from coordinator.cli.settings_options import is_given, load_settings, with_settings
 
 DEMO_FOLDER: Final = "facetd-demo-data"
 SECTIONS: Final = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from coordinator.cli.printing import echo
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources import formats, geo_points
 from coordinator.cli.sources.source import Source, counted
 from coordinator.clients.http_client import Client, index_path

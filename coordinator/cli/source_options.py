@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from coordinator.cli.options import with_options
+from coordinator.cli.option_groups import with_options
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.column_kinds import DECIMALS
 from coordinator.cli.sources.source import ReadOptions

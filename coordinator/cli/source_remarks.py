@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
-from coordinator.cli.printing import echo
+from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import Column, ReadOptions, Source, counted, shown
 from coordinator.cli.tables import console
 

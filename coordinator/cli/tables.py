@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
-from coordinator.cli.printing import echo
+from coordinator.cli.escaped_output import echo
 
 PIPE_COLUMNS: Final = 10_000
 """Width if stdout is not a terminal: so nothing is wrapped."""

@@ -19,14 +19,16 @@ from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.stored_rules import ObjectKind, stored_entry, written
 from coordinator.algolia.synonyms import SYNONYMS
-from coordinator.cli.importers.imported import (
-    FACET_SIZE_MAX,
-    ImportedIndex,
-    add_typos,
+from coordinator.cli.importers.engine_exports import (
     converting,
     read_items,
     read_object,
     sampled,
+)
+from coordinator.cli.importers.imported_index import (
+    FACET_SIZE_MAX,
+    ImportedIndex,
+    add_typos,
     weighted,
 )
 from coordinator.cli.sources.source import SourceError

@@ -13,14 +13,14 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from common.option_values import LANGUAGES
-from coordinator.cli.importers.imported import (
-    ImportedIndex,
+from coordinator.cli.importers.engine_exports import (
     converting,
     fetch_object,
     read_items,
     read_object,
     sampled,
 )
+from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.sources.fetching import basic_authorization, is_url, split_url
 from coordinator.cli.sources.source import SourceError
 

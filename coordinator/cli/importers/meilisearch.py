@@ -13,12 +13,11 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from common.option_values import LANGUAGES, parse_language
-from coordinator.cli.importers.imported import (
+from coordinator.cli.importers.engine_exports import converting, object_of
+from coordinator.cli.importers.imported_index import (
     FACET_SIZE_MAX,
     ImportedIndex,
     add_typos,
-    converting,
-    object_of,
     weighted,
 )
 from coordinator.cli.sources.opening import BROKEN, OpenedSource

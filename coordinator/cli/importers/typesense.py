@@ -12,8 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from common.option_values import parse_language
-from coordinator.cli.importers.imported import (
-    ImportedIndex,
+from coordinator.cli.importers.engine_exports import (
     converting,
     fetch,
     fetch_object,
@@ -22,6 +21,7 @@ from coordinator.cli.importers.imported import (
     read_object,
     sampled,
 )
+from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.sources.fetching import is_url
 from coordinator.cli.sources.source import SourceError
 

@@ -15,7 +15,7 @@
  */
 
 import { ORDERS, dateOf, isOtherDate } from "./dates.js";
-import { ListSeparator } from "./lists.js";
+import { ListSeparator } from "./list_separator.js";
 import { amountOf } from "./prices.js";
 
 export const COMMA_NUMBER = "number 1,5";

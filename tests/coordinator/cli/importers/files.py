@@ -10,7 +10,7 @@ from typing import Any
 
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from coordinator.cli.importers.imported import ImportedIndex
+from coordinator.cli.importers.imported_index import ImportedIndex
 
 
 def valid(one: ImportedIndex) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.sources import lists
+from coordinator.cli.sources import list_separator
 from coordinator.cli.sources.column_kinds import ColumnKind
 from coordinator.cli.sources.source import SourceError
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read
@@ -372,7 +372,7 @@ class TestCsv:
         assert source.columns[0].separator == ""
 
     def test_the_first_parts_decide_about_lists(self, tmp_path: Path) -> None:
-        pairs = [f"p{n}|p{n + 1}" for n in range(2 * lists.PARTS_MAX)]
+        pairs = [f"p{n}|p{n + 1}" for n in range(2 * list_separator.PARTS_MAX)]
         source = read(tmp_path, "\n".join(["by", *pairs, ""]))
         assert source.columns[0].separator == "|"
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import click
 
 from coordinator import settings as settings_module
-from coordinator.cli.options import is_given
-from coordinator.cli.printing import echo
+from coordinator.cli.escaped_output import echo
+from coordinator.cli.settings_options import is_given
 from coordinator.clients.http_client import Client, find_url
 from coordinator.settings import Settings
 
@@ -31,7 +31,7 @@ that there was none."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceOptions:
+class ConnectionOptions:
     """The options of a command line that name the service to talk to.
 
     Attributes:
@@ -102,7 +102,7 @@ def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         flags = {"data_dir": data_dir, "host": host, "port": port}
-        service = ServiceOptions(url, key, config_file, flags)
+        service = ConnectionOptions(url, key, config_file, flags)
         return command(*arguments, service=service, **options)
 
     with_options: Callable[..., Any] = run

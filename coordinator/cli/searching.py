@@ -1,21 +1,18 @@
-"""Commands for items: search, export. Loading is in `coordinator.cli.loading`."""
+"""The command that searches an index."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import click
 
-from coordinator.cli import opensearch_export
-from coordinator.cli.completion import complete_index
-from coordinator.cli.options import with_options
-from coordinator.cli.printing import echo, printable_pieces
+from coordinator.cli.completers import complete_index
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
+from coordinator.cli.option_groups import with_options
 from coordinator.cli.search_output import HIGHLIGHT_MARKS, print_answer
-from coordinator.cli.service_options import ServiceOptions, with_service
-from coordinator.clients.http_client import index_path
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}
 
@@ -76,7 +73,7 @@ with_search: Final = with_options(
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 @with_service
 def search(
-    service: ServiceOptions, index: str, query: str, options: SearchOptions, as_json: bool
+    service: ConnectionOptions, index: str, query: str, options: SearchOptions, as_json: bool
 ) -> None:
     """Search INDEX for QUERY; without QUERY all items are listed."""
     parameters = {"query": query, **options.parameters()}
@@ -89,37 +86,3 @@ def search(
         print_answer(answer)
         for warning in answer["meta"].get("warnings") or []:
             echo(f"facetd: {warning}", err=True)
-
-
-@click.command()
-@click.argument("index", shell_complete=complete_index)
-@click.option(
-    "--output", type=click.File("wb"), default="-", help="Write to this file instead of stdout."
-)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["ndjson", "opensearch", "opensearch-mapping"]),
-    default="ndjson",
-    show_default=True,
-    help="Write items, a body for POST /_bulk, or no items but the body for PUT of the index.",
-)
-@with_service
-def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) -> None:
-    """Write all items of INDEX as they were stored, one a line.
-
-    They come in the order in which they were added, and facetd load takes them again.
-    """
-    client = service.client()
-    if style == "opensearch-mapping":
-        document = client.request("GET", f"{index_path(index)}/configuration")
-        output.write(
-            json.dumps(opensearch_export.mapping(document), ensure_ascii=False).encode() + b"\n"
-        )
-        return
-    pieces = client.stream(f"{index_path(index)}/items")
-    first = next(pieces, b"")  # before FILE is opened, which empties it
-    pieces = chain([first], pieces)
-    pieces = opensearch_export.bulk(pieces) if style == "opensearch" else pieces
-    for piece in printable_pieces(pieces) if output.isatty() else pieces:
-        output.write(piece)

@@ -30,7 +30,7 @@ class Invisible(Exception):
     """A transaction is in the log, and other sessions do not see it yet; to be tried again."""
 
 
-class KeyedRows:
+class PostgresTable:
     """The rows of a table, or of a query over it.
 
     Args:

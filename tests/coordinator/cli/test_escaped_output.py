@@ -129,4 +129,4 @@ def test_commands_print_by_one_function() -> None:
         for path in folder.rglob("*.py")
         if re.search(r"click\.s?echo\(|(?<![\w.])print\(", path.read_text())
     }
-    assert others == {"printing.py"}
+    assert others == {"escaped_output.py"}

@@ -1,12 +1,7 @@
-"""Options of commands: those that set settings, and options that a command takes as one value.
-
-There is one option per named setting, described by the table of settings.
-"""
+"""Options of commands that set settings: one per named setting, described by their table."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +11,7 @@ import click
 
 from common.settings import environment_name
 from coordinator import settings as settings_module
-from coordinator.cli.printing import echo
+from coordinator.cli.escaped_output import echo
 from coordinator.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,32 +23,6 @@ _FLAGS: Final = {
     "shard_replicas": "replicas",
 }
 """Options that are not called like their settings."""
-
-
-def with_options(
-    argument: str, kind: type, *options: Callable[[F], F]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command options that belong together, passed to it as one value.
-
-    Args:
-        argument: the command's parameter.
-        kind: a dataclass whose fields are the options' names.
-        options: as `click.option` returns them, in the order of the help.
-    """
-    names = [field.name for field in dataclasses.fields(kind)]
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def run(*arguments: Any, **values: Any) -> Any:
-            value = kind(**{name: values.pop(name) for name in names})
-            return command(*arguments, **{argument: value}, **values)
-
-        with_all: Callable[..., Any] = run
-        for option in reversed(options):
-            with_all = option(with_all)
-        return with_all
-
-    return add
 
 
 def with_settings(*names: str, **defaults: str) -> Callable[[F], F]:
