@@ -13,7 +13,7 @@ import yaml
 
 from common.index_configuration_parser import CONFIGURATION_KEYS
 from coordinator.cli.commands import main
-from coordinator.routes.reference_page import reference
+from coordinator.routes.markdown_reference import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -145,7 +145,9 @@ def test_the_format_has_the_versions_of_the_code() -> None:
 
 def test_the_reference_says_what_the_service_does() -> None:
     text = (ROOT / "docs" / "reference.md").read_text()
-    assert text == reference(), "python -m coordinator.routes.reference_page > docs/reference.md"
+    assert text == reference(), (
+        "python -m coordinator.routes.markdown_reference > docs/reference.md"
+    )
 
 
 def test_the_page_on_configuration_has_every_key() -> None:

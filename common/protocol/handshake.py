@@ -44,7 +44,7 @@ class Authenticator:
 
     Attributes:
         secret: what both sides read from the data directory.
-        shard: ordinal of the shard that the server is, or the gateway's number.
+        shard: ordinal of the shard that the server is, or what stands for a whole host.
         num_shards: number of shards over which the data were divided.
         make_welcome: makes the response to an accepted `hello`, without a proof.
     """

@@ -1,18 +1,19 @@
 """Algolia's protocol: its parameters, filters, responses and settings in terms of ours (pure).
 
 search                  one search, as requested
-table                   the parameters that are honoured; those that are not: unsupported_parameters
+parameter_table         the parameters that are honoured; those that are not: unsupported_parameters
 draft                   what the parameters have said so far: raw parameters of ours and filters
-readers                 one function a parameter; filters and geo among them
+parameter_readers       one function a parameter; filters and geo among them
 parameter_interactions  what depends on several parameters
 combined_queries        the queries of a page → fewer searches
 responses               results in Algolia's form
 
-settings                an index's settings; its rules and synonyms: stored_rules,
-                        rule_translation, synonyms
+settings                an index's settings
+rules_and_synonyms      kept in its configuration; in terms of ours: rule_translation,
+                        synonym_translation
 objects                 changes of items
 keys                    API keys
 
-errors                  name parameters as Algolia does
+error_translation       errors that name parameters as Algolia does
 unsupported_endpoints   pages that facetd does not have
 """

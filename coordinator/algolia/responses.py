@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from common.analysis.analyzer import Analyzer
-from coordinator.algolia.errors import translated_warning
+from coordinator.algolia.error_translation import translated_warning
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search import AlgoliaSearch, Style
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.results import FacetResult
 from coordinator.read.rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult

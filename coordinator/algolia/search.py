@@ -5,9 +5,10 @@
      ▼
     AlgoliaSearch: our `SearchParameters`, and the style of the response
 
-A parameter is honoured (`table`), or ignored because it concerns only analytics (`IGNORED`), or
-refused by an error that names it (`UNSUPPORTED`), unless its value asks for what happens anyway. No
-other parameter is dropped silently. Each may come as JSON or as text (`params`, query strings).
+A parameter is honoured (`parameter_table`), or ignored because it concerns only analytics
+(`IGNORED`), or refused by an error that names it (`UNSUPPORTED`), unless its value asks for what
+happens anyway. No other parameter is dropped silently. Each may come as JSON or as text (`params`,
+query strings).
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from common.limits import Limits
 from common.option_values import FacetSort
 from common.protocol.messages import FilterClause
 from coordinator.algolia.draft import AlgoliaDraft
-from coordinator.algolia.errors import guarded, translated, wrong
+from coordinator.algolia.error_translation import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish
-from coordinator.algolia.readers import texts
-from coordinator.algolia.table import BY_NAME, CURSOR_ROW
+from coordinator.algolia.parameter_readers import texts
+from coordinator.algolia.parameter_table import BY_NAME, CURSOR_ROW
 from coordinator.algolia.unsupported_parameters import (
     IGNORED,
     UNSUPPORTED,
@@ -40,13 +41,13 @@ from coordinator.algolia.unsupported_parameters import (
 )
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parse import parse_facet, parse_search
-from coordinator.parameters.raw_parameters import RawParameters, query_parameters
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     FacetParameters,
     NamedField,
     SearchParameters,
     facet_spec,
 )
+from coordinator.parameters.raw_parameters import RawParameters, query_parameters
 
 FACET_HITS: Final = 10
 

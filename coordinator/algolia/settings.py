@@ -22,14 +22,14 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
 from common.option_values import parse_weighted_field
-from coordinator.algolia.errors import UNHONOURED, WRONG
+from coordinator.algolia.error_translation import UNHONOURED, WRONG
+from coordinator.algolia.parameter_table import BY_NAME
 from coordinator.algolia.search import SearchedIndex, read_search
-from coordinator.algolia.table import BY_NAME
 
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""
 OBJECTS: Final = "objects"
-"""Key within it: rules and synonyms as this protocol stored them (`stored_rules`)."""
+"""Key within it: rules and synonyms as this protocol stored them (`rules_and_synonyms`)."""
 _SENT: Final = "sent"
 """Key within it: lists of attributes as they were sent."""
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from common.errors import InvalidRequest
-from coordinator.algolia.errors import UNHONOURED, wrong
-from coordinator.algolia.readers import plain
-from coordinator.algolia.table import BY_NAME
+from coordinator.algolia.error_translation import UNHONOURED, wrong
+from coordinator.algolia.parameter_readers import plain
+from coordinator.algolia.parameter_table import BY_NAME
 
 IGNORED: Final = frozenset(
     (

@@ -4,7 +4,7 @@ cluster            all shards together: readiness, sequence numbers, what search
 shard_client       one shard: its connection, kept up
 fan_out            one call to every shard
 start_progress     how far the start is, as the shards report it; its end: readiness
-horizons           the states that searches see, and older ones in use; of cursors: leases
+read_horizons      the states that searches see, and older ones in use; of cursors: leases
 searched_state     the one that all calls of a request read, and its deadline
 cache_budget       how much of what the shards said is kept, over all indexes
 
@@ -17,5 +17,6 @@ snapshots          copies of all data on disk; made while serving: snapshot_make
 restore_plan       which indexes a snapshot gives
 
 shared_state       memory that several coordinators share; of those that only read: reader_cluster
-shard_copies       where each host has some shards: the copy that is read; of this host: own_host
+shard_copies       where each host has some shards: the copy that is read; local_shards: those of
+                   this host
 """

@@ -5,7 +5,7 @@ resumes from the shards' maxima, so the service accepts no writes until every sh
 own.
 
 Horizon. A search carries the horizon of its index: the newest state that searches may see
-(`coordinator.cluster.horizons`). Shards receive only the oldest one in use
+(`coordinator.cluster.read_horizons`). Shards receive only the oldest one in use
 (`ApplyRequest.horizon`), so they keep every state that a request can still name.
 """
 
@@ -25,8 +25,8 @@ from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
-from coordinator.cluster.horizons import Horizons, Reading
-from coordinator.cluster.own_host import OwnHost
+from coordinator.cluster.local_shards import LocalShards
+from coordinator.cluster.read_horizons import Horizons, Reading
 from coordinator.cluster.readiness import Readiness
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards
@@ -83,7 +83,7 @@ class Cluster:
         shards: by ordinal; what requests read from.
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
         placed: which host has which shard; None where each host has all.
-        own_host: this host among those; its shards come and go.
+        local_shards: those of this host; they come and go.
         readiness: whether requests for data are answered.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
@@ -105,13 +105,13 @@ class Cluster:
         self.num_shards = num_shards or len(locators)
         self._secret = secret
         held = range(len(locators)) if ordinals is None else ordinals
-        self.own_host = OwnHost(self._client_of, zip(held, locators, strict=True))
-        self.here = self.own_host.clients
+        self.local_shards = LocalShards(self._client_of, zip(held, locators, strict=True))
+        self.here = self.local_shards.clients
         self.horizons = Horizons()
         self.placed = (
             None
             if ordinals is None
-            else PlacedShards(self.num_shards, self.own_host, self.horizons.oldest_in_use)
+            else PlacedShards(self.num_shards, self.local_shards, self.horizons.oldest_in_use)
         )
         self.shards: tuple[ShardClient | PlacedShard, ...] = (
             tuple(self.here.values()) if self.placed is None else self.placed.shards
@@ -182,7 +182,7 @@ class Cluster:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        shards = (*self.here.values(), *self.own_host.arriving.values())
+        shards = (*self.here.values(), *self.local_shards.arriving.values())
         await asyncio.gather(*(shard.stop() for shard in shards))
 
     @property
@@ -281,7 +281,7 @@ class Cluster:
         held = self.placed.oldest_held
         oldest = min(states.readers, default=floor)
         oldest = min(oldest, self.placed.oldest_needed, floor if held is None else held)
-        self.own_host.released = max(self.own_host.released, oldest)
+        self.local_shards.released = max(self.local_shards.released, oldest)
         return oldest
 
     def reading_here(self, index: int) -> Reading:
@@ -295,9 +295,9 @@ class Cluster:
         """
         if self.placed is None:
             return self.reading(index)
-        if not self.readiness.has_started or self.own_host.is_stopped:
+        if not self.readiness.has_started or self.local_shards.is_stopped:
             self.check_serving()
-        return Reading(self.horizons.states(index), self.own_host.applied)
+        return Reading(self.horizons.states(index), self.local_shards.applied)
 
     def reading_at(self, index: int, seq: int) -> Reading:
         """Hold a state of an index for the body of a `with` statement, if it is still there.
@@ -305,7 +305,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`, or this host has stopped.
         """
-        if not self.readiness.has_started or self.own_host.is_stopped:
+        if not self.readiness.has_started or self.local_shards.is_stopped:
             self.check_serving()
         return Reading(self.horizons.states(index), seq)
 
@@ -313,12 +313,12 @@ class Cluster:
 
     async def push_catalog(self) -> None:
         """Send the shards the current catalog; return once every serving one has applied it."""
-        await self._catalog_delivery.push(self.here, self.own_host.arriving)
+        await self._catalog_delivery.push(self.here, self.local_shards.arriving)
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Note what a newly connected shard has, and send it the catalog."""
         self.seq = max(self.seq, welcome.seq_max)
-        self.own_host.begun_at[shard.shard] = welcome.seq_max
+        self.local_shards.begun_at[shard.shard] = welcome.seq_max
         self.horizons.resolve_doubts(shard.shard, welcome.seq_max)
         await self._catalog_delivery.begin_serving(shard)
         if self.placed is not None and self.here.get(shard.shard) is shard:
@@ -334,7 +334,7 @@ class Cluster:
         assert self.placed is not None
         request = NewestGroupsRequest(_NO_GROUPS)
         answer = await shard.call(NEWEST_GROUPS, request, self.timeouts.read_ms)
-        self.own_host.begun_at[shard.shard] = answer.kept_from
+        self.local_shards.begun_at[shard.shard] = answer.kept_from
         self.placed.update()
 
     def _note_state(self, shard: ShardClient) -> None:
@@ -359,12 +359,12 @@ class Cluster:
     # --- shards that move
 
     def admit(self, shard: int, seq: int) -> None:
-        """Add a shard to those of this host; see `OwnHost.admit`."""
-        self.own_host.admit(shard, seq)
+        """Add a shard to those of this host; see `LocalShards.admit`."""
+        self.local_shards.admit(shard, seq)
         self._update_readiness()
 
     def dismiss(self, shard: int) -> ShardClient:
         """Remove a shard from those of this host, whether it serves or not; return it."""
-        client = self.own_host.dismiss(shard)
+        client = self.local_shards.dismiss(shard)
         self._update_readiness()
         return client

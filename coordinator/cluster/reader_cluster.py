@@ -20,8 +20,8 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile, read_state
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.horizons import Reading, StatesInUse
 from coordinator.cluster.leases import Leases
+from coordinator.cluster.read_horizons import Reading, StatesInUse
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.shared_state import INDEXES_MAX, SharedState
 from coordinator.settings import Settings

@@ -7,7 +7,7 @@ be read any more.
 from __future__ import annotations
 
 from common.errors import Unavailable
-from coordinator.cluster.horizons import Horizons
+from coordinator.cluster.read_horizons import Horizons
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.start_progress import StartProgress
 

@@ -15,7 +15,7 @@ A request, in the order of its steps:
 
 Access:
 
-    security           address, host, origin, key; api_keys: who the caller is and what it may do
+    access_control     address, host, origin, key; api_keys: who the caller is and what it may do
     cors               pages of other origins
     tenant_tokens      keys that an application signs itself
     rate_limit         requests a second and client

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_state import SharedState
     from coordinator.cluster.snapshot_maker import SnapshotMaker
+    from coordinator.http.access_control import Guard
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.reader_messages import Outbox
-    from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.cursor_scan import Selection
     from coordinator.read.facet_pages import FacetPages

@@ -8,7 +8,7 @@ table               every parameter, once; parameter: a row of it; value_schemas
                     their JSON Schemas
 reader              runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft        what has been read so far; assembly: draft → typed, with the index's defaults
-typed_parameters    the results
+parsed_parameters   the results
 
 readers             one function per parameter
 kinds               integers, names, fields, …: values that several parameters take
@@ -16,7 +16,7 @@ conditions          filters and trees, and which counts leave a filter out
 filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas
 facet_options       options by facet, ranges, the cube
-sort_keys           sort keys; highlight_options: and of snippets; searched_fields: not searched
+sort_keys           sort keys; highlight_options: and of snippets; unsearched_fields
 curation            the rules that apply to one search
 foreign_parameters  parameters of other engines, and their equivalents here
 """

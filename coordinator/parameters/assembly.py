@@ -9,14 +9,14 @@ from msgspec import structs
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.highlight_options import highlight_request
-from coordinator.parameters.searched_fields import not_searched, unsearched
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
     FacetSpec,
     NamedField,
     SearchParameters,
     facet_spec,
 )
+from coordinator.parameters.unsearched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

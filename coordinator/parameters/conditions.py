@@ -35,9 +35,9 @@ from coordinator.parameters.kinds import (
     optional_integer,
     text,
 )
+from coordinator.parameters.parsed_parameters import NamedField, TreeSpec, level_of, with_ancestors
 from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.sort_keys import geo_field_of
-from coordinator.parameters.typed_parameters import NamedField, TreeSpec, level_of, with_ancestors
 
 NODES_DEFAULT = 10
 """Nodes that a tree shows below each parent."""

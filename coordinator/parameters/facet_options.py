@@ -32,7 +32,7 @@ from coordinator.parameters.kinds import (
     optional_integer,
     read_collation,
 )
-from coordinator.parameters.typed_parameters import CubeSpec, FacetSummary
+from coordinator.parameters.parsed_parameters import CubeSpec, FacetSummary
 
 FACET_OPTIONS: Final = (
     "size",

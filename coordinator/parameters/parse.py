@@ -5,7 +5,7 @@
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
 `table` defines the name, the values and the reader of every parameter, in one place. `reader` runs
-these `readers`, `assembly` makes the result, whose types are in `typed_parameters`. Nothing here
+these `readers`, `assembly` makes the result, whose types are in `parsed_parameters`. Nothing here
 touches a socket, a clock or a shard, and only `ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
@@ -25,15 +25,7 @@ from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
-from coordinator.parameters.raw_parameters import RawParameters
-from coordinator.parameters.reader import ParameterReader
-from coordinator.parameters.table import (
-    EXPLAIN_BY_NAME,
-    FACET_BY_NAME,
-    SEARCH_BY_NAME,
-    SUGGEST_BY_NAME,
-)
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
     FacetParameters,
@@ -42,6 +34,14 @@ from coordinator.parameters.typed_parameters import (
     SearchParameters,
     SuggestParameters,
     facet_spec,
+)
+from coordinator.parameters.raw_parameters import RawParameters
+from coordinator.parameters.reader import ParameterReader
+from coordinator.parameters.table import (
+    EXPLAIN_BY_NAME,
+    FACET_BY_NAME,
+    SEARCH_BY_NAME,
+    SUGGEST_BY_NAME,
 )
 
 WEIGHT_MAX: Final = 1_000

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from common.index_configuration import IndexConfiguration
     from common.limits import Limits
     from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parsed_parameters import SearchParameters
     from coordinator.parameters.raw_parameters import RawParameters
-    from coordinator.parameters.typed_parameters import SearchParameters
 
 
 def _stage_of(late: tuple[int, Parameter, Any]) -> int:

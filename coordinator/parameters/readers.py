@@ -41,8 +41,8 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.raw_parameters import QueryText
-from coordinator.parameters.searched_fields import not_searched, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys
+from coordinator.parameters.unsearched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:
     from coordinator.parameters.search_draft import SearchDraft

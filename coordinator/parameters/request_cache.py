@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from coordinator.cluster.catalog import Index
-    from coordinator.parameters.typed_parameters import SearchParameters
+    from coordinator.parameters.parsed_parameters import SearchParameters
 
 PARSED_MAX: Final = 2_048
 PARSED_BYTES_MAX: Final = 2_048

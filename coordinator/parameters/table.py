@@ -25,7 +25,7 @@ from coordinator.parameters.option_schemas import (
     TREES,
 )
 from coordinator.parameters.parameter import Parameter
-from coordinator.parameters.typed_parameters import SUGGESTIONS_DEFAULT
+from coordinator.parameters.parsed_parameters import SUGGESTIONS_DEFAULT
 from coordinator.parameters.value_schemas import (
     BOOLEAN,
     FIELD,

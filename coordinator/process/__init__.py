@@ -2,7 +2,7 @@
 
 supervisor           starts, watches, restarts and stops all others
 child_process        one of them, made by fork_server_client (they import lean_aiohttp)
-startup_listener     answers until the coordinator listens; listening_process: who else has the port
+startup_listener     answers until the coordinator listens; port_holder: who else has the port
 coordinator_slots    what several coordinators inherit
 
 coordinator          the process that owns the data; its components: service_factory

@@ -12,9 +12,9 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.snapshot_maker import SnapshotMaker
+from coordinator.http.access_control import Guard
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
-from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.cursor_scan import Selection
@@ -30,7 +30,7 @@ from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.log import EmbeddedLog
+from coordinator.write.write_log import EmbeddedLog
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog

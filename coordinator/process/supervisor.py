@@ -45,7 +45,7 @@ from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
-from coordinator.process.listening_process import ListeningProcess, listening_process
+from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.host.replica_file import shards_to_run
 from coordinator.settings import Settings
@@ -205,7 +205,7 @@ class Supervisor:
         try:
             is_new = data_directory.read_manifest(settings.data_dir) is None
             if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-                from coordinator.http.security import unsafe_address
+                from coordinator.http.access_control import unsafe_address
 
                 print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
                 return None
@@ -256,7 +256,7 @@ class Supervisor:
                 return True
             except OSError as error:
                 is_taken = error.errno == errno.EADDRINUSE
-                holder = listening_process(settings.port) if is_taken else None
+                holder = port_holder(settings.port) if is_taken else None
                 is_final = not is_taken or (holder is not None and not holder.is_ending)
                 if is_final or self._is_stopping or clock() >= give_up_at:
                     print(f"facetd: {port_taken(settings, error, holder)}", file=sys.stderr)
@@ -463,7 +463,7 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def port_taken(settings: Settings, error: OSError, holder: ListeningProcess | None = None) -> str:
+def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
     """Describe why nothing can listen on the address, and who does if that is known."""
     # The error's own text repeats the address; an unknown name has a negative number.
     number = error.errno or 0

@@ -5,23 +5,23 @@ Start at `search`, one search from parameters to result, along the parts of the 
     text/                   query text → clauses → weights
     facets/                 the counts that each facet needs; what the response shows of them
     scatter                 the request to every shard
-    paging                  the hits of a page, by merge; across pages: cursor
+    hit_pages               the hits of a page, by merge; across pages: cursor
     stored_items            their bytes; rendering adds marks and scores
-    follow_ups              second requests, which depend on the hits: hit_groups, …
+    second_round_trips      requests that depend on the hits: hit_groups, …
     results                 what comes out
 
 Other requests:
 
-    multi_search            several searches at a time; as one list: federated_search
+    multi_search_cost       how many searches at a time; as one list: federated_search
     facet_pages             one page of a facet's buckets
     cursor_scan             the items that a change or an export takes in
     similar                 more like an item
     did_you_mean            the query in another spelling
     suggestions             completions for a search box, derived by suggest/ where that is possible
-    best_items              whole items for these; values of facets: suggested_values
+    suggested_items         whole items for these; values of facets: suggested_values
     item_explanation        why an item is a hit, or is not
     configuration_proposal  facets for a sample
-    field_checks            whether fields fit what is asked, by text/item_fields
+    field_checks            whether fields fit what is asked, by text/existing_fields
 
 Between requests:
 

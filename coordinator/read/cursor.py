@@ -27,7 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from common.errors import InvalidRequest
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.scoring import query_key
 
 _VERSION: Final = 3

@@ -10,7 +10,7 @@ import msgspec
 
 from common.analysis.analyzer import Analyzer
 from common.errors import Unavailable
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words

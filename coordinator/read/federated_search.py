@@ -22,8 +22,8 @@ from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
-from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
-from coordinator.read.facets.buckets import Bucket
+from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.ranges import finite
 from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.text_order import text_key

@@ -27,8 +27,8 @@ from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
 from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.searched_fields import unsearched
-from coordinator.parameters.typed_parameters import NamedField, SearchParameters
+from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
+from coordinator.parameters.unsearched_fields import unsearched
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
 
@@ -145,7 +145,7 @@ async def search_warnings(
         return parameters.warnings
     messages = [message for _, message in unknown]
     if parameters.key_filter is None:
-        known = cache.statistics.item_fields
+        known = cache.statistics.existing_fields
         messages += [
             f"{one.param} names {one.field[:100]!r}, in which no item has a text; only texts are "
             "searched, and filter finds numbers"
@@ -189,7 +189,7 @@ async def _unknown(
         return []
     if not await _num_docs(cache, parameters, state):
         return []
-    known = cache.statistics.item_fields
+    known = cache.statistics.existing_fields
     unknown = [one for one in named if not cache.knows_path(one.field)]
     return [
         (
@@ -223,7 +223,7 @@ def _searches_some_field(cache: IndexCache, parameters: SearchParameters) -> boo
 def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> InvalidRequest:
     """Return the error about fields to search of which no item has any."""
     names = [one.path for one in parameters.search_fields or ()]
-    known = cache.statistics.item_fields
+    known = cache.statistics.existing_fields
     texts = known.texts
     meant = known.nearest(names[0], texts)
     return InvalidRequest(
@@ -236,7 +236,7 @@ def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> Inval
 
 def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> _FieldNeed | None:
     """Return the first field that is not known to have the values that the search needs."""
-    counted = cache.statistics.item_fields.kinds
+    counted = cache.statistics.existing_fields.kinds
     for need in _needs(parameters, cache.configuration.boosts):
         kinds = need.kinds
         if not (counted.get(need.field, 0) & kinds if kinds else cache.knows_field(need.field)):
@@ -278,10 +278,10 @@ def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Itera
 def _error(cache: IndexCache, need: _FieldNeed) -> InvalidRequest:
     """Return the error about a field without fitting values."""
     field, kinds, purpose, param, code = need
-    counted = cache.statistics.item_fields.kinds
+    counted = cache.statistics.existing_fields.kinds
     fitting = [name for name in sorted(counted) if not kinds or counted[name] & kinds]
     candidates = fitting if purpose else [*cache.configuration.facets, *fitting]
-    meant = cache.statistics.item_fields.nearest(field, candidates)
+    meant = cache.statistics.existing_fields.nearest(field, candidates)
     if not purpose:
         message = (
             f"{field!r} is neither a facet nor a field with values to filter or count by; "

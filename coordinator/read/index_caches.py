@@ -33,7 +33,7 @@ from coordinator.parameters.curation import (
     curated,
     narrowing_rules,
 )
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary, wanted_words
@@ -85,7 +85,7 @@ class IndexCache(Struct, frozen=True):
 
     def knows_path(self, path: str) -> bool:
         """Return whether any document has had a value at or below a path, as `knows_field`."""
-        return self.statistics.item_fields.knows(path) or path in self.configured_fields
+        return self.statistics.existing_fields.knows(path) or path in self.configured_fields
 
     def knows_field(self, name: str) -> bool:
         """Return whether any document has had a filterable, sortable value in a field.
@@ -95,7 +95,7 @@ class IndexCache(Struct, frozen=True):
         return (
             name in self.configuration.facets
             or name in self.configuration.sorting_fields
-            or name in self.statistics.item_fields.kinds
+            or name in self.statistics.existing_fields.kinds
         )
 
 

@@ -33,8 +33,8 @@ from common.placement import shown_id
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.raw_parameters import RawParameters
-from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.read_path import ReadPath
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search

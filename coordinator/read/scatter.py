@@ -33,12 +33,12 @@ from common.protocol.methods import SEARCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.cube import histogram_requests
-from coordinator.read.facets.field_facets import field_requests
 from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.facets.plan import CountedFacets, FacetPlan, plan_facets
+from coordinator.read.facets.unconfigured_facets import field_requests
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline

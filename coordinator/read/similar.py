@@ -28,7 +28,7 @@ from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
 from common.scoring import inverse_doc_freq
 from coordinator.cluster.catalog import Index
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import NearTerms, Scope
 

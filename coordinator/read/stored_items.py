@@ -15,7 +15,7 @@ from common.protocol.methods import FETCH
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_each
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.merge import Hit
 from coordinator.read.rendering import rendered_items
 from coordinator.read.scatter import SearchOutcome

@@ -14,18 +14,18 @@ from msgspec import structs
 
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     BucketOrder,
     FacetSpec,
     KeyTypos,
     SearchParameters,
 )
-from coordinator.read.best_items import narrowing
 from coordinator.read.read_path import ReadPath
 from coordinator.read.scatter import Retrieval, SearchOutcome
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
+from coordinator.read.suggested_items import narrowing
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import without_exclusions
 

@@ -10,8 +10,8 @@ for any query; nothing without such items is suggested. If nothing matches as ty
 forgiven.
 
 Cost: no shard is asked for a cached list (`SuggestionCache`), nor, usually, for one that follows
-from what is known of a shorter prefix (`known_prefixes`). Others take two round trips, or one where
-the counts are cached (`StatisticsCache`). Facet values are looked up in the coordinator's own
+from what is known of a shorter prefix (`prefix_narrowing`). Others take two round trips, or one
+where the counts are cached (`StatisticsCache`). Facet values are looked up in the coordinator's own
 numbering, unless no value matched fewer letters; whole texts come from a search for the best items,
 and words of the vocabulary (`near_terms`) along with it. As many items are read as there are
 suggestions, and more only if these have too few different texts. Only what is shown is counted: a
@@ -31,11 +31,10 @@ from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Index
-from coordinator.parameters.typed_parameters import SearchParameters, SuggestParameters
-from coordinator.read.best_items import BestItemsFinder, search_for_items
+from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.read_path import ReadPath
 from coordinator.read.suggest.folded_texts import FoldedTexts
-from coordinator.read.suggest.known_prefixes import (
+from coordinator.read.suggest.prefix_narrowing import (
     CompletionContext,
     KnownPrefix,
     LastWord,
@@ -48,6 +47,7 @@ from coordinator.read.suggest.sources import SuggestionSources
 from coordinator.read.suggest.suggestion_cache import key_of
 from coordinator.read.suggest.typed_text import TypedText, typed_text
 from coordinator.read.suggest.whole_texts import whole_texts
+from coordinator.read.suggested_items import SuggestedItems, search_for_items
 from coordinator.read.suggested_values import SuggestedValues
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.text.query_parser import without_exclusions
@@ -102,7 +102,7 @@ class Suggestions:
         self._near = NearTerms(path.cluster)
         self._spelling = Spelling(self._near)
         self._folded = FoldedTexts(path.analyzer)
-        self._items = BestItemsFinder(path)
+        self._items = SuggestedItems(path)
         self._values = SuggestedValues(path, self._folded)
 
     async def suggest(self, index: Index, parameters: SuggestParameters) -> SuggestionPage:

@@ -45,9 +45,9 @@ from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
+from coordinator.replication.peers.log_trimming import LogTrimmer
 from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
-from coordinator.replication.peers.trimming import LogTrimmer
 from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.placement.placement import Placement
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
@@ -55,10 +55,10 @@ from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publish_queue import PublishQueue, PublishQueues
 from coordinator.replication.publishing.publishing import Publisher
 from coordinator.replication.startup.startup import Startup
-from coordinator.write.log import ChangeOfCatalog, DocumentOf, WriteLog
-from coordinator.write.new_indexes import check_no_alias
+from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange
 from coordinator.write.write_batch import Items, WriteBatch
+from coordinator.write.write_log import ChangeOfCatalog, DocumentOf, WriteLog
 
 _log = Log("replica")
 

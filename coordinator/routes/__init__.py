@@ -2,14 +2,14 @@
 
 search               one search; several in one request: multi_search. suggest, explain
 items                one item, a batch, a stream of any size. export: all of them back
-bulk_changes         changes by ids or by filter; matching_scan: which items these concern
+many_items           changes by ids or by filter; matching_scan: which items these concern
 source_changes       changes of a followed table, and the position in it
 configuration        of an index; configuration_proposal: one made from its items
 indexes              delete, rename, copy; index_statistics: sizes; aliases
 monitoring           health, metrics, statistics; snapshots, keys, analytics
 hosts                several hosts: their state, and the places of shards
 algolia_*            Algolia's protocol; algolia_requests: what its routes share
-static_files         the dashboard; documentation: /_docs and OpenAPI; reference_page: as a file
+static_files         the dashboard; documentation: /_docs and OpenAPI; markdown_reference: as a file
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from coordinator.routes import (
     algolia_indexes,
     algolia_keys,
     algolia_objects,
-    algolia_rules,
+    algolia_rules_and_synonyms,
     algolia_search,
     aliases,
     analytics,
-    bulk_changes,
     configuration,
     configuration_proposal,
     documentation,
@@ -37,6 +36,7 @@ from coordinator.routes import (
     indexes,
     items,
     keys,
+    many_items,
     monitoring,
     multi_search,
     search,
@@ -53,7 +53,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *explain.ROUTES,
     *items.ROUTES,
     *export.ROUTES,
-    *bulk_changes.ROUTES,
+    *many_items.ROUTES,
     *source_changes.ROUTES,
     *configuration.ROUTES,
     *indexes.ROUTES,
@@ -70,7 +70,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *algolia_objects.ROUTES,
     *algolia_indexes.ROUTES,
     *algolia_keys.ROUTES,
-    *algolia_rules.ROUTES,
+    *algolia_rules_and_synonyms.ROUTES,
     *algolia_copies.ROUTES,
     *static_files.ROUTES,
 )

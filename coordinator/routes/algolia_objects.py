@@ -19,10 +19,10 @@ from common.errors import (
 )
 from common.placement import canonical_id
 from common.protocol.write_operations import Outcome
-from coordinator.algolia.errors import wrong
+from coordinator.algolia.error_translation import wrong
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.objects import ObjectChange, read_change
-from coordinator.algolia.readers import texts
+from coordinator.algolia.parameter_readers import texts
 from coordinator.algolia.responses import object_of
 from coordinator.algolia.search import (
     SearchedIndex,
@@ -38,7 +38,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.raw_parameters import decode_stored
-from coordinator.read.multi_search import ItemSum
+from coordinator.read.multi_search_cost import ItemSum
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.algolia_requests import (
     CHANGE,
@@ -51,8 +51,8 @@ from coordinator.routes.algolia_requests import (
     required_body,
     write_deadline,
 )
-from coordinator.routes.bulk_changes import delete_matching
 from coordinator.routes.items import refuse_conditions, stored_item
+from coordinator.routes.many_items import delete_matching
 
 if TYPE_CHECKING:
     from common.index_configuration import FacetConfiguration

@@ -15,7 +15,7 @@ from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.combined_queries import RequestedQuery, combine
-from coordinator.algolia.errors import translated
+from coordinator.algolia.error_translation import translated
 from coordinator.algolia.responses import facet_query_response, facet_response, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
@@ -30,10 +30,10 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.parameters.raw_parameters import decode_search
-from coordinator.parameters.typed_parameters import FacetParameters
 from coordinator.read.cursor import START
-from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
+from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
 from coordinator.routes.algolia_requests import algolia_route, find_index
 from coordinator.routes.search import narrowed, note_search
 

@@ -15,7 +15,7 @@ from coordinator.routes.search import narrowed, raw_parameters, search_routes
 if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.parameters.typed_parameters import SearchParameters
+    from coordinator.parameters.parsed_parameters import SearchParameters
 
 
 ROUTES: Final = RouteTable()

@@ -1,4 +1,4 @@
-"""Items: read, write, load. Changes to many items are in `bulk_changes`."""
+"""Items: read, write, load. Changes to many items are in `many_items`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import msgspec
 
 from common.errors import ConfigurationSwitched, Unavailable
 from coordinator.parameters.parse import parse_search
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS
-from coordinator.parameters.typed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor
 from coordinator.read.rendering import rendered_items
 from coordinator.routes.search import narrowed

@@ -18,8 +18,8 @@ from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import parse_search, parse_searches
+from coordinator.parameters.parsed_parameters import MergedPage, NamedSearch, SearchParameters
 from coordinator.parameters.raw_parameters import decode_search
-from coordinator.parameters.typed_parameters import MergedPage, NamedSearch, SearchParameters
 from coordinator.read.federated_search import (
     Member,
     check_orders,
@@ -29,7 +29,7 @@ from coordinator.read.federated_search import (
     merged_result,
     zeros_hidden,
 )
-from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
+from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
 from coordinator.read.results import SearchResult
 from coordinator.routes.search import narrowed, note_search, rendered_search
 

@@ -6,11 +6,11 @@ known_fields          whether items may add fields; counted by field_limit
 partitioning          which bytes go to which shard
 write_batch           the operations of one request; their outcome: write_result
 batch_queue           batches that wait; joined into groups and sent: write_queue
-log                   the order of all changes, on this host or (`coordinator.replication`) several
+write_log             the order of all changes, on this host or (`coordinator.replication`) several
 
 index_administration  changes of indexes, one after the other; each outlives its request as one of
                       detached_tasks
 configuration_patch   patches and differences of configurations; what they name: field_references
-new_indexes           what a new index needs of the catalog
+new_index_checks      what a new index needs of the catalog
 index_restorer        indexes from snapshots, and copies
 """

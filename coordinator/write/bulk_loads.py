@@ -38,9 +38,9 @@ from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.load_progress import LoadProgress
-from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.spool import Spool
 from coordinator.write.write_batch import AppliedBatch, Items, Ranges, WriteBatch, partly_stored
+from coordinator.write.write_log import WriteLog, present_queue
 from coordinator.write.write_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.write_result import RejectedItems, WriteResult
 

@@ -17,7 +17,7 @@ from common.nearest_name import nearest
 from common.values import ValueKind
 from coordinator.parameters.curation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
-from coordinator.parameters.typed_parameters import with_ancestors
+from coordinator.parameters.parsed_parameters import with_ancestors
 
 _ALGOLIA_LISTS: Final = (
     "attributesToRetrieve",

@@ -35,12 +35,12 @@ from coordinator.write.field_references import (
     unknown_fields,
 )
 from coordinator.write.index_restorer import IndexRestorer
-from coordinator.write.log import DocumentOf, WriteLog, check_still_there, no_index, without
-from coordinator.write.new_indexes import (
+from coordinator.write.new_index_checks import (
     check_free,
     check_no_alias,
     check_num_indexes,
 )
+from coordinator.write.write_log import DocumentOf, WriteLog, check_still_there, no_index, without
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from common.process.logs import Log
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.cluster import Cluster
-from coordinator.write.log import WriteLog, without
-from coordinator.write.new_indexes import check_free, check_num_indexes
+from coordinator.write.new_index_checks import check_free, check_num_indexes
+from coordinator.write.write_log import WriteLog, without
 
 _log = Log("ingest")
 

@@ -34,9 +34,9 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
+from coordinator.write.write_log import WriteLog, present_queue
 from coordinator.write.write_result import RejectedItems, WriteResult
 
 R = TypeVar("R")

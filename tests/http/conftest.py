@@ -19,10 +19,10 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
 from coordinator.cluster.snapshot_maker import SnapshotMaker
+from coordinator.http.access_control import Guard
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
-from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.item_explanation import ItemExplanations
@@ -34,7 +34,7 @@ from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.log import EmbeddedLog
+from coordinator.write.write_log import EmbeddedLog
 from tests.coordinator.model_shard import SECRET, ModelShard
 from tests.http.fakes import (
     CONFIGURATION,

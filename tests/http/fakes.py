@@ -18,18 +18,18 @@ from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import DEFAULT_TIMEOUTS
+from coordinator.http.access_control import Guard
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
-from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     FacetParameters,
     SearchParameters,
     SuggestParameters,
 )
-from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.results import FacetResult
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.read_path import ReadPath

@@ -13,7 +13,7 @@ from common.errors import ConfigurationSwitched
 from common.protocol.write_operations import Outcome
 from common.query import AnyOf
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.write.write_result import WriteResult
 from tests.http.conftest import Web
 from tests.http.raw_requests import request

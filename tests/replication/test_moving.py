@@ -17,7 +17,7 @@ class _TakingMover(Mover):
 
     def __init__(self, here: set[int], wanted: set[int], missing: list[str]) -> None:
         cluster = SimpleNamespace(
-            here=dict.fromkeys(here), own_host=SimpleNamespace(leaving=set()), placed=Mock()
+            here=dict.fromkeys(here), local_shards=SimpleNamespace(leaving=set()), placed=Mock()
         )
         host: Any = SimpleNamespace(
             settings=Mock(),

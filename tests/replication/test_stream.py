@@ -23,8 +23,8 @@ from coordinator.replication.log.log_errors import LogAway, LogBroken
 from coordinator.replication.log.log_safety import metadata_of
 from coordinator.replication.log.stream import LogStream, StreamMessage
 from coordinator.replication.log.stream_state import StreamInfo
-from coordinator.replication.peers import trimming
-from coordinator.replication.peers.trimming import LogTrimmer
+from coordinator.replication.peers import log_trimming
+from coordinator.replication.peers.log_trimming import LogTrimmer
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 
@@ -154,7 +154,7 @@ async def test_what_is_trimmed_does_not_depend_on_this_hosts_clock(
     async def two_have_all(trimmer: LogTrimmer) -> int:
         return 44
 
-    monkeypatch.setattr(trimming, "TRIM_ENTRIES_MIN", 1)
+    monkeypatch.setattr(log_trimming, "TRIM_ENTRIES_MIN", 1)
     monkeypatch.setattr(LogTrimmer, "_applied_by_two", two_have_all)
     actual = time.time
     monkeypatch.setattr(time, "time", lambda: actual() + 3600 * hours)

@@ -27,7 +27,7 @@ from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
-from coordinator.process.joining import shard_recovery
+from coordinator.process.joining import peer_recovery
 from coordinator.replication.applying.applying import Applier, ShardRequest
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
@@ -36,8 +36,8 @@ from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.serving import Serving
 from coordinator.replication.log.stream import StreamMessage
 from coordinator.replication.placement import moving
-from coordinator.replication.placement.gateway import Gateway
 from coordinator.replication.placement.moving import Mover
+from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.publishing import group_publishing, publishing
 from coordinator.replication.startup import startup, transfer
 from coordinator.replication.startup.local_state import LocalState, local_state
@@ -536,8 +536,8 @@ class TestMistakesOfPlacedShardsAreFound:
         def can_read(shard: PlacedShard, host: ShardHost | None) -> bool:
             return host is not None and host.kept_from(shard.shard) is not None
 
-        def read(gateway: Gateway, shard: int, method: Method[Any, Any], params: Any) -> Any:
-            client = gateway._cluster.here.get(shard)
+        def read(server: PeerServer, shard: int, method: Method[Any, Any], params: Any) -> Any:
+            client = server._cluster.here.get(shard)
             if client is None:
                 raise Unavailable("not here")
             return client.call(method, params)
@@ -547,7 +547,7 @@ class TestMistakesOfPlacedShardsAreFound:
 
         monkeypatch.setattr(PlacedShard, "_can_read", can_read)
         monkeypatch.setattr(PlacedShard, "_preference", preference)
-        monkeypatch.setattr(Gateway, "_read", read)
+        monkeypatch.setattr(PeerServer, "_read", read)
 
     def test_a_shard_that_is_taken_is_followed_from_too_late(
         self, monkeypatch: pytest.MonkeyPatch
@@ -558,7 +558,7 @@ class TestMistakesOfPlacedShardsAreFound:
             position = await real(*arguments)
             return Position(position.seq + 10, 0)
 
-        monkeypatch.setattr(shard_recovery, "take_snapshot", take)
+        monkeypatch.setattr(peer_recovery, "take_snapshot", take)
         monkeypatch.setattr(moving, "take_snapshot", take)
 
         assert self._is_found(simulate_moves, self.MOVES_SEEDS)

@@ -8,10 +8,10 @@ from common.limits import DEFAULT_LIMITS
 from common.partial_updates import NAMES as CHANGES
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
+from coordinator.algolia.parameter_table import BY_NAME, or_null, parameters_schema
 from coordinator.algolia.rule_translation import RULE_SCHEMA
 from coordinator.algolia.settings import settings_schema
-from coordinator.algolia.synonyms import SYNONYM_SCHEMA
-from coordinator.algolia.table import BY_NAME, or_null, parameters_schema
+from coordinator.algolia.synonym_translation import SYNONYM_SCHEMA
 from coordinator.http.schemas.schema_parts import (
     COUNT_SCHEMA,
     INDEX_NAME_SCHEMA,

@@ -31,7 +31,7 @@ from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.settings import SettingError
 from coordinator.cluster.snapshots import SnapshotError
-from coordinator.http.security import UnsafeAddress, unsafe_address
+from coordinator.http.access_control import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
     check_fits,
@@ -39,14 +39,14 @@ from coordinator.process.joining.log_checks import (
     check_safe,
     other_data,
 )
-from coordinator.process.joining.log_server_resolution import warn_of_unknown_names
-from coordinator.process.joining.shard_recovery import (
+from coordinator.process.joining.peer_recovery import (
     fill_shards,
     fit_shards,
     missing_shards,
     note_shards,
 )
 from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX, fill
+from coordinator.process.joining.unresolved_log_servers import warn_of_unknown_names
 from coordinator.replication.host.replica_file import read_replica
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream

@@ -3,11 +3,11 @@
 plan                   the counts that a search needs
 facet_cache            what is known between searches; the numbers of facet values: global_ordinals
 merged_counts          counts of all shards, added up; of groups: group_counts
-merged_facets          one facet after the other; buckets chooses and orders
-listing                all of them, without keeping other requests waiting
+merged_facets          one facet after the other; bucket_selection chooses and orders
+facet_scheduling       all of them, without keeping other requests waiting
 key_search             search within the values; text_order sorts them
-facet_metrics          statistics of a facet; of numbers by facet value: value_statistics
-field_facets           values of fields that are not facets
+facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
+unconfigured_facets    values of fields that are not facets
 ranges                 intervals and histograms; of category trees: trees
 results                all of these as a response shows them
 cube                   joint counts with the bins of a numeric field

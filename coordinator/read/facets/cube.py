@@ -26,7 +26,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
-from coordinator.parameters.typed_parameters import CubeSpec, SearchParameters
+from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import edge_of, range_buckets
 from coordinator.read.facets.results import CubeResult, FacetResult

@@ -19,8 +19,8 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
-from coordinator.parameters.typed_parameters import BucketOrder
-from coordinator.read.facets.buckets import Bucket
+from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
 

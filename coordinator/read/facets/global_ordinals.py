@@ -14,8 +14,8 @@ epoch, we fetch the missing part once (`missing_from`, `extend`) before adding u
 (`merged_counts`).
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
-`buckets` says when it is sorted again. An event loop may add values to a numbering while a thread
-reads it, but never changes one.
+`bucket_selection` says when it is sorted again. An event loop may add values to a numbering while a
+thread reads it, but never changes one.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
-from coordinator.parameters.typed_parameters import KeyTypos
+from coordinator.parameters.parsed_parameters import KeyTypos
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.text.edit_distance import edit_distances
 

@@ -4,9 +4,9 @@ Counts cross the wire as integer arrays, merging is addition, and nothing is tru
 sums are exact.
 
 Cost: one kernel pass per shard over its (dense or sparse) counts. If all shards sent sparse pairs,
-it visits only the values that have a count, and so does the choice of the greatest (`buckets`). The
-sums share one array per process, which is all zeros between searches. Long numberings are merged on
-a thread (`listing`), with sums of their own.
+it visits only the values that have a count, and so does the choice of the greatest
+(`bucket_selection`). The sums share one array per process, which is all zeros between searches.
+Long numberings are merged on a thread (`facet_scheduling`), with sums of their own.
 """
 
 from __future__ import annotations

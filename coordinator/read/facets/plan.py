@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
+from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
-from coordinator.read.facets.facet_metrics import is_summed_up
+from coordinator.read.facets.facet_statistics import is_summed_up
 from coordinator.read.facets.merged_counts import ShardResponses
 
 ALWAYS: Final = 1 << 31

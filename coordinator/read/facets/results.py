@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.bucket_selection import Bucket
 
 
 class FacetStats(Struct, frozen=True):

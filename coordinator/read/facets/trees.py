@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages import SearchResponse
-from coordinator.parameters.typed_parameters import TreeSpec, with_ancestors
+from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
 
 
 def merge_trees(

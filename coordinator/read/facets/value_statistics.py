@@ -17,8 +17,8 @@ from common.protocol.messages import (
     SearchResponse,
     ValueStatisticsRequest,
 )
-from coordinator.parameters.typed_parameters import SearchParameters
-from coordinator.read.facets.buckets import NumberSummary, SummedBucket
+from coordinator.parameters.parsed_parameters import SearchParameters
+from coordinator.read.facets.bucket_selection import NumberSummary, SummedBucket
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import finite
 from coordinator.read.facets.results import FacetResult

@@ -5,5 +5,5 @@ sources                all that may be suggested, and the best of each source in
 typed_text             the text as typed; whole_texts of items that have its words
 suggestion_cache       cached lists
 folded_texts           the words of texts and items, cached
-known_prefixes         suggestions derived from those for a shorter prefix of the word
+prefix_narrowing       suggestions derived from those for a shorter prefix of the word
 """

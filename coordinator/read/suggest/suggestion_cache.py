@@ -4,7 +4,7 @@
 
     "hax"  ──▶  no facet value has a word with this prefix; nor has any for "haxe", or "haxe b"
 
-    "tom" before "ha"  ──▶  completions and best items, for longer words (`known_prefixes`)
+    "tom" before "ha"  ──▶  completions and best items, for longer words (`prefix_narrowing`)
 
 An acknowledged write moves the horizon, and everything is dropped: a cached list is what the
 shards would answer. Its bytes count in the budget that all indexes share
@@ -19,8 +19,8 @@ from typing import Final, NamedTuple, TypeAlias
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed_parameters import SuggestParameters
-from coordinator.read.suggest.known_prefixes import CompletionContext, KnownPrefix
+from coordinator.parameters.parsed_parameters import SuggestParameters
+from coordinator.read.suggest.prefix_narrowing import CompletionContext, KnownPrefix
 from coordinator.read.suggest.results import Suggestion
 
 _LIST_BYTES: Final = 1_500

@@ -6,5 +6,5 @@ scoring                clauses → weights, by the frequencies over all shards i
 corrections            what a mistyped word may be meant to be: edit_distance, noisy_channel
 near_terms             words of the index near a text
 respelling             another spelling of a query
-item_fields            fields that items have; from statistics, too
+existing_fields        fields that items have; from statistics, too
 """

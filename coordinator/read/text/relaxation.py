@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from common.analysis.analyzer import Analyzer
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import QueryDictionary, dropped_words
 
 SHORT_QUERY_WORDS: Final = 5

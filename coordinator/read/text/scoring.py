@@ -36,7 +36,7 @@ from common.scoring import (
 )
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import ParsedQuery, Spellings, words_of
 from coordinator.read.text.spacing import Spacing, cut_in_two, is_worthwhile
 from coordinator.read.text.statistics import (

@@ -21,7 +21,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.read.text.corrections import Corrections, choose_corrections
-from coordinator.read.text.item_fields import ItemFields
+from coordinator.read.text.existing_fields import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 
 _QUERY_BYTES: Final = 1_000
@@ -185,7 +185,7 @@ class StatisticsCache:
             response reveals the words of the others.
 
     Attributes:
-        item_fields: fields with scalar values of any item, and with texts of those that count.
+        existing_fields: fields with scalar values of any item, and with texts of those that count.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class StatisticsCache:
         self._budget = budget
         self._filters = () if key_filter is None else (key_filter,)
         self._newest = Statistics(-1)
-        self.item_fields = ItemFields()
+        self.existing_fields = ExistingFields()
 
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
         """Return the query if it has been scored at this horizon."""
@@ -308,7 +308,7 @@ class StatisticsCache:
             missing = all_keys
             parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         for part in parts:
-            self.item_fields.learn(part)
+            self.existing_fields.learn(part)
         self.add_up(statistics, missing, parts)
         return statistics
 

@@ -35,7 +35,7 @@ from coordinator.replication.log.entries import (
 from coordinator.replication.log.long_entries import Pieces, divided
 from coordinator.replication.log.stream import StreamMessage
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
-from coordinator.write.log import index_deleted
+from coordinator.write.write_log import index_deleted
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256

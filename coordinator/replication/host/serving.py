@@ -85,7 +85,7 @@ class Serving:
     def tell_position(self) -> None:
         """Notify the other hosts of this one's progress, where each holds some of the shards."""
         assert self._placed is not None
-        own = self._cluster.own_host
+        own = self._cluster.local_shards
         own.applied = self.applied_seq
         own.moved_at = time.monotonic()
         self._applied.reach(own.applied)
@@ -170,7 +170,7 @@ class Serving:
         error = self._refusal()
         self._cluster.readiness.withheld = error
         if self._placed is not None:
-            self._cluster.own_host.is_stopped = True
+            self._cluster.local_shards.is_stopped = True
             self._placed.update()
         self._shown.fail(self._refusal)
         self._applied.fail(self._refusal)

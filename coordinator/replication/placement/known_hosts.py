@@ -105,7 +105,7 @@ class KnownHosts:
     @property
     def held(self) -> tuple[int, ...]:
         """The shards of this host, without those that are about to leave."""
-        leaving = self._host.cluster.own_host.leaving
+        leaving = self._host.cluster.local_shards.leaving
         return tuple(one for one in self._host.shards if one not in leaving)
 
     async def take(self, table: PlacementTable) -> None:

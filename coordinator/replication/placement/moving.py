@@ -131,7 +131,7 @@ class Mover:
         wanted = self._known.wanted_here
         if wanted is None:
             return
-        leaving = self._cluster.own_host.leaving
+        leaving = self._cluster.local_shards.leaving
         for shard in leaving & wanted:
             leaving.discard(shard)  # the order was taken back in time
             self._placed.update()
@@ -159,7 +159,7 @@ class Mover:
             seq = await self._fetch(shard)
             await self._progress.note(arriving={**self._progress.arriving, shard: seq})
         reconcile()
-        client = self._cluster.own_host.begin_arriving(
+        client = self._cluster.local_shards.begin_arriving(
             shard, locate_in(self._settings.data_dir, shard)
         )
         self._reached = first = self._progress.arriving[shard]
@@ -180,7 +180,7 @@ class Mover:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            await self._cluster.own_host.end_arriving(shard)
+            await self._cluster.local_shards.end_arriving(shard)
 
     async def _fetch(self, shard: int) -> int:
         """Put a copy of a shard in place; return the entry up to which it has everything."""
@@ -258,7 +258,7 @@ class Mover:
                 await asyncio.sleep(PAUSE_SECONDS / 5)
             if self._reached < position or client.state is not ShardState.SERVING:
                 return
-            if self._cluster.own_host.begun_at[shard] > position:
+            if self._cluster.local_shards.begun_at[shard] > position:
                 return  # it was copied from a host that is ahead of this one
             arriving = {one: seq for one, seq in self._progress.arriving.items() if one != shard}
             left = {one: seq for one, seq in self._progress.left.items() if one != shard}
@@ -281,7 +281,7 @@ class Mover:
 
     async def _give_up(self, shard: int) -> None:
         """Give up a shard once all hosts that are to have it serve it."""
-        own = self._cluster.own_host
+        own = self._cluster.local_shards
         if shard not in own.leaving:
             missing = self._known.hosts_without(shard)
             if missing:

@@ -30,7 +30,7 @@ from common.protocol.messages import (
 from common.protocol.methods import GROUP_OUTCOMES, PROGRESS, Method
 from coordinator.addresses import parse_address
 from coordinator.cluster.shard_copies import PlacedShards
-from coordinator.replication.placement.gateway import GATEWAY, method_of
+from coordinator.replication.placement.peer_server import WHOLE_HOST, method_of
 from coordinator.replication.placement.placement_table import PlacedHost
 
 CONNECT_MS: Final = 3_000
@@ -88,7 +88,9 @@ class OtherHost:
         self.is_connected = False
         self.lost_at = self.moved_at
         self._own_address = own_address
-        self._hello = Hello(PROTOCOL_VERSION, secret, GATEWAY, len(placed.shards), is_reader=True)
+        self._hello = Hello(
+            PROTOCOL_VERSION, secret, WHOLE_HOST, len(placed.shards), is_reader=True
+        )
         self._placed = placed
         self._is_serving = is_serving
         self._tls = tls

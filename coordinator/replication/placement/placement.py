@@ -1,8 +1,8 @@
-"""Shards placed over hosts: this host's row in the table, its gateway, and its connections.
+"""Shards placed over hosts: this host's row in the table, its peer server, and its connections.
 
 TableStore ──rows──▶ KnownHosts ─┬─▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
                                  └─▶ Mover: shards that come and go
-Gateway ◀── other hosts read here
+PeerServer ◀── other hosts read here
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from coordinator.replication.following.following import Follower
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.placement.gateway import Gateway
 from coordinator.replication.placement.known_hosts import KnownHosts
 from coordinator.replication.placement.moving import Mover, ShardProcesses
 from coordinator.replication.placement.other_host import OtherHost
+from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.placed_snapshots import Collector
 from coordinator.replication.placement.placement_table import PlacementTable, TableStore
 from coordinator.replication.startup.donor import MakeSnapshot
@@ -73,7 +73,7 @@ class Placement:
         self._cluster = host.cluster
         self._groups = groups
         self._placed = placed
-        self._gateway = Gateway(host, placed, groups)
+        self._peer_server = PeerServer(host, placed, groups)
         self._store = TableStore(
             host.stream,
             settings.all_shards,
@@ -84,7 +84,7 @@ class Placement:
         self._known = KnownHosts(host, placed, self._store, client_tls)
         self._mover = Mover(host, follower, self._known, processes)
         self._tasks = HostTasks()
-        host.cluster.own_host.name = host.name
+        host.cluster.local_shards.name = host.name
 
     def start(self, make_snapshot: MakeSnapshot) -> None:
         """Begin to connect.
@@ -100,7 +100,7 @@ class Placement:
         """Close all connections."""
         await self._tasks.stop()
         await self._known.stop()
-        await self._gateway.stop()
+        await self._peer_server.stop()
 
     async def _run(self) -> None:
         table = await self._first_table()
@@ -137,7 +137,7 @@ class Placement:
         last_reason = ""
         while True:
             try:
-                port = await self._gateway.start(secret, host, port, self._server_tls)
+                port = await self._peer_server.start(secret, host, port, self._server_tls)
                 break
             except OSError as error:
                 if str(error) != last_reason:
@@ -212,12 +212,12 @@ class Placement:
     @property
     def shown(self) -> dict[str, Any]:
         """The table, for operators."""
-        own_host = self._cluster.own_host
+        local = self._cluster.local_shards
         own = {
             "address": self._known.address,
             "name": self._host.name,
             "shards": list(self._known.held),
-            "serving": [one for one in self._cluster.here if own_host.kept_from(one) is not None],
+            "serving": [one for one in self._cluster.here if local.kept_from(one) is not None],
             "seq": self._host.serving.position.seq,
             "is_connected": True,
         }

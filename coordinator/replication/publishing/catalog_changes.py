@@ -21,7 +21,7 @@ from coordinator.replication.log.entries import CatalogChange, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.publishing.publish_queue import PublishQueues
 from coordinator.replication.publishing.publishing import Publisher, not_confirmed
-from coordinator.write.log import prepare_on_shards
+from coordinator.write.write_log import prepare_on_shards
 
 
 class CatalogChanges:
@@ -67,7 +67,7 @@ class CatalogChanges:
                 await self._applier.until_done(partial(self.prepare, index.entry))
             if self._cluster.placed is not None:
                 # All hosts switch together: a request reads some shards here and others there.
-                self._cluster.own_host.prepared = seq
+                self._cluster.local_shards.prepared = seq
                 self._serving.tell_position()
                 await self._cluster.placed.all_prepared(seq)
             await self._applier.until_done(

@@ -81,7 +81,7 @@ async def local_state(cluster: Cluster, seq: int) -> LocalState | None:
     """
     if cluster.placed is not None:
         await asyncio.gather(*map(cluster.note_kept, cluster.here.values()))
-        begun_at = cluster.own_host.begun_at
+        begun_at = cluster.local_shards.begun_at
         is_kept = seq > 0 and all(begun_at[shard] <= seq for shard in cluster.here)
         return LocalState(seq, {}) if is_kept else None
     request, timeout_ms = NewestGroupsRequest(seq), cluster.timeouts.read_ms

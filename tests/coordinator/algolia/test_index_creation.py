@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from coordinator.cluster.catalog_state import CatalogState
+from coordinator.http.access_control import Guard
 from coordinator.http.api_keys import ANYBODY
-from coordinator.http.security import Guard
 from coordinator.routes.algolia_requests import index_to_write
 from coordinator.settings import Settings
-from coordinator.write.log import DocumentOf
+from coordinator.write.write_log import DocumentOf
 from tests.coordinator.conftest import MakeService, Service
 
 SETTINGS = {"language": "english"}

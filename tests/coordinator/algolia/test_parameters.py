@@ -14,6 +14,7 @@ from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
 from coordinator.algolia.parameter_interactions import POST, PRE
+from coordinator.algolia.parameter_table import BY_NAME, ROWS
 from coordinator.algolia.responses import highlighted_start, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
@@ -24,9 +25,8 @@ from coordinator.algolia.search import (
     read_search,
 )
 from coordinator.algolia.settings import changed, shown
-from coordinator.algolia.table import BY_NAME, ROWS
 from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
-from coordinator.parameters.typed_parameters import BucketOrder
+from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.results import SearchResult, ShardSummary, Timings
 
 CONFIGURATION, _ = parse_configuration(

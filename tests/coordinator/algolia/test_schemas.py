@@ -11,9 +11,9 @@ from common.errors import InvalidRequest
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
+from coordinator.algolia.parameter_table import parameters_schema
 from coordinator.algolia.search import SearchedIndex, flattened, read_search
 from coordinator.algolia.settings import changed, settings_schema
-from coordinator.algolia.table import parameters_schema
 
 LIMITS = DEFAULT_LIMITS
 CONFIGURATION, _ = parse_configuration({})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed_parameters import BucketOrder
-from coordinator.read.facets.buckets import Bucket
+from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_cache import FacetCache
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]

@@ -235,8 +235,8 @@ class TestShardsThatMove:
     async def test_a_shard_that_is_down_when_it_comes_is_waited_for(self, tmp_path: Path) -> None:
         cluster = _cluster_of(tmp_path, 0)
         cluster.here[0]._set_state(ShardState.SERVING)
-        client = cluster.own_host.begin_arriving(2, lambda: None)
-        cluster.own_host.begun_at[2] = 5
+        client = cluster.local_shards.begin_arriving(2, lambda: None)
+        cluster.local_shards.begun_at[2] = 5
         cluster.admit(2, 7)
         assert not cluster.is_ready_here
         client._set_state(ShardState.SERVING)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import TooManyRequests
-from coordinator.cluster.horizons import StatesInUse
+from coordinator.cluster.read_horizons import StatesInUse
 from coordinator.cluster.reader_cluster import SharedReading
 from coordinator.cluster.shared_state import INDEXES_MAX, SharedState, create_shared_state
 from coordinator.http.rate_limit import SharedRateLimit

@@ -7,7 +7,7 @@ import json
 from common.errors import InvalidRequest, Unavailable
 from coordinator.http.responses import error_body, error_response, header
 from coordinator.http.result_bodies import facet_body, search_body
-from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult
 from coordinator.read.results import FacetPage, SearchResult, ShardSummary, Timings
 

@@ -16,9 +16,9 @@ from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query import And, AnyOf
 from coordinator.cluster.catalog import Catalog
-from coordinator.http import security
+from coordinator.http import access_control
+from coordinator.http.access_control import Guard
 from coordinator.http.api_keys import SECTION, Action, Caller, create_key
-from coordinator.http.security import Guard
 from coordinator.http.tenant_tokens import read_token, signing_key
 from coordinator.settings import Settings
 from facetd import tenant_token
@@ -142,7 +142,7 @@ def test_a_token_is_verified_once_until_the_keys_change(
         verified.append(token)
         return read_token(token, *more)
 
-    monkeypatch.setattr(security, "read_token", counted)
+    monkeypatch.setattr(access_control, "read_token", counted)
     token = door.sign()
     for _ in range(2):
         door.ask(token)

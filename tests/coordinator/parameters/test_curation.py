@@ -17,7 +17,7 @@ from common.protocol.messages import FilterClause, Pin
 from common.query import AnyOf, Ids, Not
 from coordinator.parameters.curation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.parse import parse_search
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import wanted_words
 
 ANALYZER = Analyzer()

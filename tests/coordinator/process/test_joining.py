@@ -15,7 +15,7 @@ import pytest
 
 from common import data_directory
 from coordinator.process.joining import join as joining
-from coordinator.process.joining import log_server_resolution
+from coordinator.process.joining import unresolved_log_servers
 from coordinator.process.joining.log_checks import other_data
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.log_connection import LogConnection
@@ -35,7 +35,7 @@ def test_a_misspelled_server_of_the_log_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with caplog.at_level("WARNING", logger="facetd"):
-        log_server_resolution.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
+        unresolved_log_servers.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
 
     assert [record.fields["server"] for record in caplog.records] == ["bb"]  # type: ignore[attr-defined]
 
@@ -85,9 +85,9 @@ def test_a_server_of_which_the_resolver_says_nothing_is_named(
 ) -> None:
     is_over = Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
-    monkeypatch.setattr(log_server_resolution, "NAME_SECONDS", 0.1)
+    monkeypatch.setattr(unresolved_log_servers, "NAME_SECONDS", 0.1)
     with caplog.at_level("WARNING", logger="facetd"):
-        log_server_resolution.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
+        unresolved_log_servers.warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
     is_over.set()
     assert len(caplog.records) == 2
 

@@ -19,7 +19,7 @@ import pytest
 from common.process.python_command import python_command
 from coordinator.process.child_process import BACK_OFF_SECONDS, Child
 from coordinator.process.fork_server_client import ForkedProcess
-from coordinator.process.listening_process import listening_process
+from coordinator.process.port_holder import port_holder
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 from tests.waiting import wait_until
 
@@ -175,7 +175,7 @@ class TestOwnership:
     def test_the_port_of_another_facetd_is_refused_and_the_process_named(
         self, service: Service, tmp_path: Path
     ) -> None:
-        holder = listening_process(service.port)
+        holder = port_holder(service.port)
         assert holder is not None
         assert re.fullmatch(r"facetd \(process \d+\)", holder.description)
         assert not holder.is_ending

@@ -12,7 +12,7 @@ from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, Range
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import INLINE_CHARS_MAX, Cursor, search_hash
 
 SCALARS = st.one_of(

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import FacetCounts, SearchResponse
-from coordinator.parameters.typed_parameters import BucketOrder
-from coordinator.read.facets import buckets as module
-from coordinator.read.facets.buckets import num_buckets, page_of_buckets
+from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.read.facets import bucket_selection as module
+from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import CountsReader
 from tests.common.protocol.packed_model import pack

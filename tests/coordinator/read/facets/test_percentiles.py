@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.read.facets.facet_metrics import percentiles
+from coordinator.read.facets.facet_statistics import percentiles
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
 

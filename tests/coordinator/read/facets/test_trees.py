@@ -10,7 +10,7 @@ import pytest
 
 from common.protocol.messages import RangeCounts
 from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
-from coordinator.parameters.typed_parameters import TreeSpec
+from coordinator.parameters.parsed_parameters import TreeSpec
 from coordinator.read.facets.trees import merge_trees
 
 _REQUEST: Any = None

@@ -10,8 +10,8 @@ from common.index_configuration_parser import parse_configuration
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
 from coordinator.cluster.cache_budget import CacheBudget
+from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.parameters.table import SUGGEST_PARAMETERS
-from coordinator.parameters.typed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare
 from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.suggestion_cache import Doubts, SuggestionCache, SuggestionKey, key_of

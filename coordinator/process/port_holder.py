@@ -1,4 +1,4 @@
-"""Finds the process that listens on a port, from /proc."""
+"""Finds the process that holds a port, from /proc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LISTENS: Final = "0A"
 
 
 @dataclass(frozen=True, slots=True)
-class ListeningProcess:
+class PortHolder:
     """A process, or a user whose processes cannot be looked at, that listens on a port.
 
     Attributes:
@@ -28,14 +28,14 @@ class ListeningProcess:
     is_ending: bool
 
 
-def listening_process(port: int) -> ListeningProcess | None:
+def port_holder(port: int) -> PortHolder | None:
     """Return the process that listens on a port, preferring one that is ending; None if unknown."""
     sockets = dict(_listening(port))
     found = [_holder(process) for process in _processes_with(set(sockets))]
     if found:
         return max(found, key=lambda one: one.is_ending)
     others = set(sockets.values()) - {os.getuid()}
-    return ListeningProcess(f"a process of {_user(min(others))}", False) if others else None
+    return PortHolder(f"a process of {_user(min(others))}", False) if others else None
 
 
 def _listening(port: int) -> Iterator[tuple[str, int]]:
@@ -59,12 +59,12 @@ def _processes_with(inodes: set[str]) -> Iterator[int]:
                 yield int(process)
 
 
-def _holder(process: int) -> ListeningProcess:
+def _holder(process: int) -> PortHolder:
     arguments = _arguments(process)
     is_part = "--parent-pipe" in arguments and "coordinator" in arguments
     name = "facetd" if _is_facetd(arguments) else _read(process, "comm").strip() or "a process"
     is_ending = is_part and not _is_facetd(_arguments(_starter(process)))
-    return ListeningProcess(f"{name} (process {process})", is_ending)
+    return PortHolder(f"{name} (process {process})", is_ending)
 
 
 def _is_facetd(arguments: list[str]) -> bool:

@@ -1,6 +1,6 @@
 """Serves other hosts: reads of the shards that this host holds, and its progress.
 
-    host b ──TLS, hello──▶ gateway ──▶ shard 0, 1, 2, 3 of this host
+    host b ──TLS, hello──▶ peer server ──▶ shard 0, 1, 2, 3 of this host
 
 A read names its shard in the method: `search/3`. Only reads pass: all changes come from the log. A
 read of a state that this host has not applied yet waits for it.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from coordinator.replication.applying.placed_groups import PlacedGroups
     from coordinator.replication.host.this_host import ThisHost
 
-GATEWAY: Final = -1
+WHOLE_HOST: Final = -1
 """Instead of a shard's ordinal in `hello`: the call is to the whole host."""
 ANSWER_SECONDS: Final = 0.2
 """Time within which a host reports its progress, even if there is none."""
@@ -80,7 +80,7 @@ def method_of(method: Method[Any, Any], shard: int) -> Method[Any, Any]:
     return Method(f"{method.name}/{shard}", method.params, method.result)
 
 
-class Gateway:
+class PeerServer:
     """Serves the shards of this host to others.
 
     Args:
@@ -129,7 +129,7 @@ class Gateway:
             handlers,
             Authenticator(
                 secret=secret,
-                shard=GATEWAY,
+                shard=WHOLE_HOST,
                 num_shards=cluster.num_shards,
                 make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._serving.position.seq),
             ),
@@ -145,7 +145,7 @@ class Gateway:
         self, shard: int, method: Method[Any, Any], params: Any
     ) -> asyncio.Future[Any] | Awaitable[Any]:
         """Pass a read on to a shard of this host."""
-        if self._cluster.own_host.is_stopped:
+        if self._cluster.local_shards.is_stopped:
             raise Unavailable(
                 "the host that holds the shard has stopped: its data differ from the others'"
             )
@@ -156,7 +156,7 @@ class Gateway:
             )
         horizon = getattr(params, "horizon", None)
         if horizon is not None:
-            kept_from = self._cluster.own_host.readable_from(shard)
+            kept_from = self._cluster.local_shards.readable_from(shard)
             if kept_from is None or horizon < kept_from:
                 raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
         if horizon is not None and horizon > self._serving.applied_seq:
@@ -189,7 +189,7 @@ class Gateway:
         if request.held >= 0:
             self._placed.hold(request.address, request.held)
         known = (request.applied, request.prepared)
-        own = self._cluster.own_host
+        own = self._cluster.local_shards
         await asyncio.sleep(PAUSE_SECONDS)
         if (own.applied, own.prepared) == known:
             await self._placed.changed_within(ANSWER_SECONDS)

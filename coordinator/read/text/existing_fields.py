@@ -14,12 +14,12 @@ from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest_name import nearest
 from common.protocol.messages import StatisticsResponse
 from common.values import ValueKind
-from coordinator.parameters.typed_parameters import with_ancestors
+from coordinator.parameters.parsed_parameters import with_ancestors
 
 _GUESSES_REMEMBERED_MAX: Final = 256
 
 
-class ItemFields:
+class ExistingFields:
     """Fields by path; they only grow.
 
     Attributes:

@@ -28,7 +28,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
-from coordinator.write.new_indexes import check_no_alias
+from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import (
     Parts,
     SelectedChange,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
+from coordinator.http.access_control import _caller, host_name, is_same_origin
 from coordinator.http.api_keys import Action, create_key, hash_secret
-from coordinator.http.security import _caller, host_name, is_same_origin
 
 
 def test_key_is_random_and_only_its_hash_is_stored() -> None:

@@ -1,6 +1,6 @@
 """The best items for a text, and what the shards' responses say about all others.
 
-`coordinator.read.suggest.known_prefixes` derives the best items of longer prefixes from these.
+`coordinator.read.suggest.prefix_narrowing` derives the best items of longer prefixes from these.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from common.errors import InvalidRequest
 from common.option_values import SearchableField
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.merge import Hit
 from coordinator.read.read_path import ReadPath
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items
-from coordinator.read.suggest.known_prefixes import BestItems
+from coordinator.read.suggest.prefix_narrowing import BestItems
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.text.near_terms import Scope
 
 
-class BestItemsFinder:
+class SuggestedItems:
     """Finds the best items for a text, and words along with them.
 
     Args:

@@ -23,10 +23,14 @@ from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.typed_parameters import FacetParameters, KeyTypos, SearchParameters
-from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
-from coordinator.read.facets.facet_metrics import is_summed_up
-from coordinator.read.facets.field_facets import field_results
+from coordinator.parameters.parsed_parameters import FacetParameters, KeyTypos, SearchParameters
+from coordinator.read.facets.bucket_selection import (
+    NONE_SELECTED,
+    Bucket,
+    num_buckets,
+    page_of_buckets,
+)
+from coordinator.read.facets.facet_statistics import is_summed_up
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.group_counts import count_groups
 from coordinator.read.facets.key_search import accept_keys
@@ -34,6 +38,7 @@ from coordinator.read.facets.merged_counts import Accumulator, CountsReader, Gro
 from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.plan import CountedFacets
 from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.unconfigured_facets import field_results
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""Second requests to the shards, which depend on the hits and buckets that a search found.
+"""Second round trips to the shards, which depend on the hits and buckets that a search found.
 
     hits of a page   ─▶ the sizes and best hits of their groups          (`distinct`, group hits)
     listed buckets   ─▶ statistics of numbers by facet value             (`facets.*.stats`)
@@ -21,7 +21,7 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
 from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics

@@ -17,15 +17,15 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed_parameters import (
+from coordinator.parameters.parsed_parameters import (
     BucketOrder,
     FacetSpec,
     FacetSummary,
     SearchParameters,
 )
-from coordinator.read.facets import listing
+from coordinator.read.facets import facet_scheduling
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
-from coordinator.read.facets.listing import FacetListing
+from coordinator.read.facets.facet_scheduling import FacetListing
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
@@ -72,7 +72,7 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
     """Two threads in its buffers would cut each other's words."""
-    monkeypatch.setattr(listing, "LONG_RESPONSE_KEYS", 0 if is_long else 10)
+    monkeypatch.setattr(facet_scheduling, "LONG_RESPONSE_KEYS", 0 if is_long else 10)
     analyzer = _WatchedAnalyzer()
     part = SimpleNamespace(keys=["Drama", "Comédie"], counts=[3, 2], num_missing=0)
     answer: Any = SimpleNamespace(ranges=[part], facets=(), facet_counts=b"")

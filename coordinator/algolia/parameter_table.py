@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from coordinator.algolia import readers
+from coordinator.algolia import parameter_readers as readers
 from coordinator.algolia.draft import AlgoliaDraft
 
 Schema = dict[str, Any]

@@ -29,7 +29,7 @@ from common.analysis.languages import stem, stem_all, stem_prefixes
 from common.index_configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary

@@ -1,4 +1,4 @@
-"""This host among those that hold shards: what its copies have, and calls to them."""
+"""The shards of this host, among hosts that hold some each: what they have, and calls to them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class OwnHost:
-    """This host in the role of a `ShardHost`.
+class LocalShards:
+    """The shards of this host; in the role of a `ShardHost`.
 
     Args:
         connect: makes the connection to a shard.

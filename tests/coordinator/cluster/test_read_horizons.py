@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.cluster.horizons import Horizons
+from coordinator.cluster.read_horizons import Horizons
 
 
 def test_what_is_on_disk_at_the_start_is_visible_in_every_index() -> None:

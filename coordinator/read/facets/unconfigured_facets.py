@@ -16,9 +16,9 @@ from msgspec import structs
 from common.analysis.analyzer import Analyzer
 from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
-from coordinator.parameters.typed_parameters import FacetSpec, SearchParameters
-from coordinator.read.facets.buckets import listed_buckets
-from coordinator.read.facets.facet_metrics import is_summed_up, summaries
+from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.read.facets.bucket_selection import listed_buckets
+from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses

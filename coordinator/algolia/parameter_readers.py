@@ -1,4 +1,4 @@
-"""Readers of Algolia's search parameters, one function each; `table` describes them (pure)."""
+"""Readers of Algolia's search parameters, one function each, for `parameter_table` (pure)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 from common.option_values import parse_language
 from common.query import And
 from coordinator.algolia.draft import AlgoliaDraft, Condition
-from coordinator.algolia.errors import UNHONOURED
+from coordinator.algolia.error_translation import UNHONOURED
 from coordinator.algolia.filters import (
     facet_filter,
     groups_of,

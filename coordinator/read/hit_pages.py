@@ -21,7 +21,7 @@ from common.protocol.methods import FETCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.merge import (

@@ -17,7 +17,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
 from common.limits import Limits
 from common.page_byte_limit import PAGE_BYTES_MAX, is_too_large
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4
 """Concurrent searches of one request."""

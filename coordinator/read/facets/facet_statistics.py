@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.values import INTEGER_MAX, INTEGER_MIN
-from coordinator.parameters.typed_parameters import FacetSpec
+from coordinator.parameters.parsed_parameters import FacetSpec
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.ranges import finite

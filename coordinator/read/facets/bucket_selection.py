@@ -20,7 +20,7 @@ from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.packed_counts import EVERY
-from coordinator.parameters.typed_parameters import BucketOrder, FacetSpec, SearchParameters
+from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.text_order import text_key

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchResponse, SortKey
-from coordinator.read.best_items import best_items
 from coordinator.read.merge import merge_hits
-from coordinator.read.suggest.known_prefixes import BestItems
+from coordinator.read.suggest.prefix_narrowing import BestItems
+from coordinator.read.suggested_items import best_items
 
 SORT = (SortKey("sold", True),)
 

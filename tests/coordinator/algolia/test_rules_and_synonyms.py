@@ -10,7 +10,7 @@ from common.errors import InvalidRequest
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.rule_translation import RULES
-from coordinator.algolia.stored_rules import (
+from coordinator.algolia.rules_and_synonyms import (
     ObjectKind,
     copied,
     matching,
@@ -18,7 +18,7 @@ from coordinator.algolia.stored_rules import (
     stored_entry,
     written,
 )
-from coordinator.algolia.synonyms import SYNONYMS
+from coordinator.algolia.synonym_translation import SYNONYMS
 
 TV: dict[str, Any] = {
     "objectID": "tv",

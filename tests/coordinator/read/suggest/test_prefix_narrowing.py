@@ -10,9 +10,9 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
 from coordinator.cluster.cache_budget import CacheBudget
-from coordinator.parameters.typed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_texts import FoldedTexts
-from coordinator.read.suggest.known_prefixes import (
+from coordinator.read.suggest.prefix_narrowing import (
     BestItems,
     CompletionContext,
     KnownPrefix,
