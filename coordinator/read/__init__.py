@@ -5,7 +5,7 @@ Start at `search`, one search from parameters to result, along the parts of the 
     text/                   query text → clauses → weights
     facets/                 the counts that each facet needs; what the response shows of them
     scatter                 the request to every shard
-    hit_pages               the hits of a page, by merge; across pages: cursor
+    paging                  the hits of a page, by merge; across pages: cursor
     stored_items            their bytes; rendering adds marks and scores
     second_round_trips      requests that depend on the hits: hit_groups, …
     results                 what comes out

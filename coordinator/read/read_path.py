@@ -13,8 +13,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_scheduling import FacetListing
 from coordinator.read.fair_share import FairShare
-from coordinator.read.hit_pages import Paging
 from coordinator.read.index_caches import IndexCaches
+from coordinator.read.paging import Paging
 from coordinator.read.scatter import Scatter
 from coordinator.read.text.relaxation import relaxed
 

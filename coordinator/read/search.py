@@ -10,7 +10,7 @@
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (rendering) ─▶ SearchResult
 
-    steps 1-5  scatter.py      6  hit_pages.py, facets/facet_scheduling.py      7-8  stored_items.py
+    steps 1-5  scatter.py      6  paging.py, facets/facet_scheduling.py      7-8  stored_items.py
 
 A search fixes one horizon at the start and sends it with every call, so hits, facets and total
 describe the same state whatever is written meanwhile. Step 2 costs a round trip only for words not
@@ -39,8 +39,8 @@ from coordinator.read.facets.ranges import merge_ranges
 from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.trees import merge_trees
 from coordinator.read.field_checks import search_warnings
-from coordinator.read.hit_pages import next_cursor
 from coordinator.read.merge import Hit
+from coordinator.read.paging import next_cursor
 from coordinator.read.read_path import ReadPath
 from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome

@@ -2,7 +2,7 @@
 
 search               one search; several in one request: multi_search. suggest, explain
 items                one item, a batch, a stream of any size. export: all of them back
-many_items           changes by ids or by filter; matching_scan: which items these concern
+update_and_delete_by_query  changes by ids or by filter; matching_scan: which items these concern
 source_changes       changes of a followed table, and the position in it
 configuration        of an index; configuration_proposal: one made from its items
 indexes              delete, rename, copy; index_statistics: sizes; aliases
@@ -36,7 +36,6 @@ from coordinator.routes import (
     indexes,
     items,
     keys,
-    many_items,
     monitoring,
     multi_search,
     search,
@@ -44,6 +43,7 @@ from coordinator.routes import (
     source_changes,
     static_files,
     suggest,
+    update_and_delete_by_query,
 )
 
 ROUTES: Final[tuple[ServedRoute, ...]] = (
@@ -53,7 +53,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *explain.ROUTES,
     *items.ROUTES,
     *export.ROUTES,
-    *many_items.ROUTES,
+    *update_and_delete_by_query.ROUTES,
     *source_changes.ROUTES,
     *configuration.ROUTES,
     *indexes.ROUTES,

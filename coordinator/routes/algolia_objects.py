@@ -52,7 +52,7 @@ from coordinator.routes.algolia_requests import (
     write_deadline,
 )
 from coordinator.routes.items import refuse_conditions, stored_item
-from coordinator.routes.many_items import delete_matching
+from coordinator.routes.update_and_delete_by_query import delete_matching
 
 if TYPE_CHECKING:
     from common.index_configuration import FacetConfiguration

@@ -1,4 +1,4 @@
-"""Items: read, write, load. Changes to many items are in `many_items`."""
+"""Items: read, write, load. Changes to many items are in `update_and_delete_by_query`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator.read import stored_items
-from coordinator.routes import many_items
+from coordinator.routes import update_and_delete_by_query
 from tests.http.local_service import LocalService, local_service
 from tests.service import Client
 
@@ -132,7 +132,7 @@ async def test_item_that_never_comes_to_rest_is_reported(
 
     assert reply.json["deleted"] == 9
     assert [(one["id"], one["code"]) for one in reply.json["errors"]] == [(5, "version_conflict")]
-    assert meddler.num_times == left["count"] == 1 + many_items.CONFLICT_ROUNDS_MAX
+    assert meddler.num_times == left["count"] == 1 + update_and_delete_by_query.CONFLICT_ROUNDS_MAX
 
 
 async def test_items_without_ids_are_deleted_by_filter_but_not_updated(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_large_items_are_exported_and_changed_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_items, "READ_BYTES_MAX", 20_000)
-    monkeypatch.setattr(many_items, "GROUP_BYTES_MAX", 5_000)
+    monkeypatch.setattr(update_and_delete_by_query, "GROUP_BYTES_MAX", 5_000)
     largest = 0
 
     def change(client: Client) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.routes import many_items
+from coordinator.routes import update_and_delete_by_query
 from tests.coordinator.model_shard import all_documents
 from tests.http.conftest import MakeWeb, Web
 from tests.http.local_service import LocalService, local_service
@@ -120,7 +120,7 @@ async def test_export_that_outlives_the_grace_is_cut_and_does_not_look_complete(
 async def test_change_by_filter_that_a_stop_ends_says_how_far_it_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many_items, "GROUP_BYTES_MAX", 200)
+    monkeypatch.setattr(update_and_delete_by_query, "GROUP_BYTES_MAX", 200)
 
     def change(client: Client) -> tuple[Any, int]:
         reply = client.post("/films/items/update", {"filter": "", "fields": {"seen": True}})
