@@ -18,8 +18,8 @@ import orjson
 import uvloop
 from aiohttp import web
 
+from common.protocol.authentication import Authenticator
 from common.protocol.client import RpcClient
-from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     FacetCounts,

@@ -8,10 +8,10 @@ An index and its items:
     foreign_settings   settings of other engines, and what takes their place
     values             the values of items; changes of stored ones: partial_updates
     query              the abstract syntax of a search
-    scoring            statistics → weights
+    term_weights       statistics → weights
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     placement          id → shard
-    text_sort          texts by code points
+    string_sort        texts by code points
     nearest_name       what a mistyped name was meant to be
 
 A process:

@@ -18,7 +18,7 @@ import msgspec
 
 from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
-from common.analysis.languages import TypoLengths
+from common.analysis.field_languages import TypoLengths
 from common.boosts import parse_boosts
 from common.foreign_settings import FOREIGN_SETTINGS
 from common.index_configuration import (
@@ -47,7 +47,7 @@ from common.option_values import (
     parse_typo_lengths,
     parse_weighted_field,
 )
-from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
+from common.term_weights import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 
 def humanize(name: str) -> str:

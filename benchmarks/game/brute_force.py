@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.corpus import Shape, generate, words
 from benchmarks.game.texts import texts_of
 from benchmarks.peers.servers.game_player import GameQuery
-from common.scoring import inverse_doc_freq
+from common.term_weights import inverse_doc_freq
 
 K1, B = 1.2, 0.75
 

@@ -1,6 +1,6 @@
 """Reading JSON without Python objects: item boundaries, strings, numbers.
 
-item_scanner     the items of a body, every byte checked; its kernels: value_scan, tokens
+item_scanner     the items of a body, every byte checked; its kernels: value_scan, token_scan
 depth_and_size   depth and number of values, before anything is decoded
-string_values    texts of a decoded document, by path
+strings_by_path  texts of a decoded document, by path
 """

@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.json import tokens as reason
-from common.json.tokens import FAULT, unescape
+from common.json import token_scan as reason
+from common.json.token_scan import FAULT, unescape
 from common.json.value_scan import (
     BETWEEN_AFTER_COMMA,
     BETWEEN_CLOSED,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.json.tokens import (
+from common.json.token_scan import (
     AT,
     BAD_KEY,
     BAD_VALUE,
@@ -120,7 +120,7 @@ class _Scratch(NamedTuple):
     Attributes:
         is_object: by depth, whether the open container is one.
         counts: by depth: keys so far, nested ones included; elements of an array so far.
-        found: results besides the position; indexed by constants of `common.json.tokens`.
+        found: results besides the position; indexed by constants of `common.json.token_scan`.
         text: room for a key or an id.
     """
 

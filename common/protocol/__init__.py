@@ -7,7 +7,7 @@
 | module | question |
 |---|---|
 | `framing` | where does a frame begin and end, and what is in it? |
-| `handshake` | may this client talk to this server, and is it the server that it looks for? |
+| `authentication` | may this client talk to this server, and is it the server that it looks for? |
 | `client` | which response belongs to which call, and what ends a call without one? |
 | `server` | which handler serves a call, and which connections are kept? |
 | `messages`, `methods` | what can be called, with what, and what comes back? |

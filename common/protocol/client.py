@@ -31,6 +31,7 @@ from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unava
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
 from common.process.uncancelled import result_of
+from common.protocol.authentication import NONCE_BYTES, client_proof, server_proof
 from common.protocol.framing import (
     Attachment,
     FrameError,
@@ -40,7 +41,6 @@ from common.protocol.framing import (
     decode_response,
     encode_request,
 )
-from common.protocol.handshake import NONCE_BYTES, client_proof, server_proof
 from common.protocol.messages import Hello, Welcome
 from common.protocol.methods import HELLO, Method
 

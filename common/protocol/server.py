@@ -34,6 +34,7 @@ from common.errors import (
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.request_ids import REQUEST_IDS
+from common.protocol.authentication import NONCE_BYTES, Authenticator
 from common.protocol.framing import (
     FRAME_BYTES_MAX,
     HELLO_BYTES_MAX,
@@ -43,7 +44,6 @@ from common.protocol.framing import (
     encode_challenge,
     encode_response,
 )
-from common.protocol.handshake import NONCE_BYTES, Authenticator
 from common.protocol.messages import Hello
 from common.protocol.methods import HELLO, Method
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.json.item_scanner import ItemError, ScannedItems
-from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
+from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, U64, BoolArray, U8Array, U64Array, int64, uint8, uint64
 

@@ -38,7 +38,7 @@ class CatalogFollower:
     def __init__(self, indexes: Indexes, on_failure: Callable[[BaseException], None]) -> None:
         self._indexes = indexes
         self._folders = indexes.folders
-        self._configurer = Configurer(indexes.opening.threads, indexes.merger, on_failure)
+        self._configurer = Configurer(indexes.opening.threads, indexes.merge_scheduler, on_failure)
         self._on_failure = on_failure
         self._changes = asyncio.Lock()
         self._revision = -1

@@ -15,7 +15,7 @@ from common.process.threads import ThreadPool
 from common.process.uncancelled import result_of
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.open_index import OpenIndex
-from shard.partition.merger import Merger
+from shard.partition.merge_scheduler import MergeScheduler
 
 _log = Log("shard")
 
@@ -31,11 +31,11 @@ class ClosingIndexes:
     """Closes indexes on a thread of its own; used on the event loop.
 
     Args:
-        merger: leaves those alone that are being closed.
+        merge_scheduler: leaves those alone that are being closed.
     """
 
-    def __init__(self, merger: Merger) -> None:
-        self._merger = merger
+    def __init__(self, merge_scheduler: MergeScheduler) -> None:
+        self._merge_scheduler = merge_scheduler
         self._tasks: dict[int, asyncio.Future[None]] = {}
         self._released: dict[int, threading.Event] = {}
         self._thread = ThreadPool(1, "closer", run_after_searches)
@@ -65,7 +65,7 @@ class ClosingIndexes:
             del self._tasks[number]
 
     def _close_on_thread(self, number: int, index: OpenIndex) -> ClosedIndex:
-        self._merger.remove(number)
+        self._merge_scheduler.remove(number)
         index.close()
         return ClosedIndex.after(index.partition)
 

@@ -10,7 +10,7 @@ from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.open_index import OpenIndex
-from shard.partition.merger import Merger
+from shard.partition.merge_scheduler import MergeScheduler
 from shard.partition.reindex import Reindex
 from shard.storage.storage_errors import StorageFailure, explaining_refusal
 
@@ -22,18 +22,18 @@ class Configurer:
 
     Args:
         threads: where revisions are built.
-        merger: told of what changes.
+        merge_scheduler: told of what changes.
         on_failure: called, on any thread, when the process must end.
     """
 
     def __init__(
         self,
         threads: ThreadPool,
-        merger: Merger,
+        merge_scheduler: MergeScheduler,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._threads = threads
-        self._merger = merger
+        self._merge_scheduler = merge_scheduler
         self._on_failure = on_failure
 
     async def prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> None:
@@ -74,7 +74,7 @@ class Configurer:
             except StorageFailure as error:
                 self._on_failure(error)
                 raise
-        self._merger.notify(entry.number)
+        self._merge_scheduler.notify(entry.number)
 
     async def _build(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> Reindex:
         def make() -> Reindex:

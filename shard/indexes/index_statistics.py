@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.protocol.messages import IndexStatisticsResponse
-from shard.partition.merger import MergeStatistics
+from shard.partition.merge_scheduler import MergeStatistics
 from shard.partition.partition import Partition
 from shard.read.corpus_statistics import fields_of
 from shard.segment.snapshot import SegmentView

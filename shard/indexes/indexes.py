@@ -41,11 +41,11 @@ from shard.indexes.open_index import OpenIndex
 from shard.indexes.open_indexes import OpenIndexes, num_open_max
 from shard.indexes.opening_indexes import OpeningIndexes
 from shard.partition.backup import copy_file, copy_truth
-from shard.partition.merger import Job, Merger
+from shard.partition.merge_scheduler import Job, MergeScheduler
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.storage.read_ahead import ReadAhead
 from shard.storage.storage_errors import StorageFailure, explaining_refusal
+from shard.storage.warm_up import WarmUp
 
 _log = Log("shard")
 
@@ -71,7 +71,7 @@ class Indexes:
         closed: those that are not open.
         opening: those that are being opened.
         closing: those that are being closed.
-        merger: works on them in the background.
+        merge_scheduler: works on them in the background.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Indexes:
         self._num_open_max = num_open_max(settings.open_indexes_max)
         self.open = OpenIndexes(self._num_open_max, self._close_surplus)
         self.folders = IndexFolders(folder, shard, num_shards, settings, lambda: self.open.seq_max)
-        self.merger = Merger()
+        self.merge_scheduler = MergeScheduler()
         self.closed = ClosedIndexes()
-        self.closing = ClosingIndexes(self.merger)
-        self._read_ahead = ReadAhead(num_shards)
+        self.closing = ClosingIndexes(self.merge_scheduler)
+        self._warm_up = WarmUp(num_shards)
         self.opening = OpeningIndexes(
             *(self.folders, self.closed, self.closing),
-            *(self._read_ahead, self._serve, on_failure),
+            *(self._warm_up, self._serve, on_failure),
         )
         self._is_ready = False
         self._settling: asyncio.Future[None] | None = None
@@ -111,7 +111,7 @@ class Indexes:
         """
         found = self.folders.read()
         self.closed.start(found)
-        self.merger.start()
+        self.merge_scheduler.start()
         self.opening.start(self._worth_opening(found))
 
     def _worth_opening(self, found: Mapping[int, ClosedIndex]) -> list[int]:
@@ -150,8 +150,8 @@ class Indexes:
             await asyncio.wait([self._settling])
         self.opening.cancel()
         await self.closing.wait_for_all()
-        await self.opening.in_thread(self._read_ahead.stop)
-        await self.opening.in_thread(self.merger.stop)
+        await self.opening.in_thread(self._warm_up.stop)
+        await self.opening.in_thread(self.merge_scheduler.stop)
         await self._close_all()
         self.open.clear()
         self.opening.threads.shutdown()
@@ -209,12 +209,12 @@ class Indexes:
             # priority of the one that starts it, and cannot raise it.
             with contextlib.suppress(RuntimeError):  # none can be started now
                 writer_thread.start_thread()
-        self.merger.add(Job(partition, index.writer, index.submit, is_pending=is_pending))
+        self.merge_scheduler.add(Job(partition, index.writer, index.submit, is_pending=is_pending))
         self.open.add(index)
 
     def _close_surplus(self) -> None:
         """Close the least recently used indexes, if more are open than should be."""
-        for number in self.open.surplus(self.merger.is_idle):
+        for number in self.open.surplus(self.merge_scheduler.is_idle):
             self.folders.note_seq(self.open[number].partition.state.seq_max)
             index = self.open.pop(number)
             assert index is not None
@@ -272,7 +272,7 @@ class Indexes:
             await self.closing.wait_for(number)
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:
-        self.merger.remove(number)
+        self.merge_scheduler.remove(number)
         if index is not None:
             index.thread.shutdown()
             index.writer.close()

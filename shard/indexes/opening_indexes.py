@@ -16,8 +16,8 @@ from shard.indexes.closing_indexes import ClosingIndexes
 from shard.indexes.index_folders import IndexFolders
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
-from shard.storage.read_ahead import ReadAhead
 from shard.storage.storage_errors import StorageFailure, cause_of, is_disk_full
+from shard.storage.warm_up import WarmUp
 
 _log = Log("shard")
 
@@ -34,7 +34,7 @@ class OpeningIndexes:
         folders: opens and makes them.
         closed: what is not open.
         closing: an index cannot be opened while it closes.
-        read_ahead: reads the files of those that were opened.
+        warm_up: reads the files of those that were opened.
         serve: serves what was opened.
         on_failure: called, on any thread, when the process must end.
 
@@ -48,14 +48,14 @@ class OpeningIndexes:
         folders: IndexFolders,
         closed: ClosedIndexes,
         closing: ClosingIndexes,
-        read_ahead: ReadAhead,
+        warm_up: WarmUp,
         serve: Callable[[Partition], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._folders = folders
         self._closed = closed
         self._closing = closing
-        self._read_ahead = read_ahead
+        self._warm_up = warm_up
         self._serve = serve
         self._on_failure = on_failure
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -105,8 +105,8 @@ class OpeningIndexes:
         for view in partition.newest.views:
             segment = view.segment
             if not segment.is_verified:
-                self._read_ahead.verify(segment.verify_searched, segment.verify_all)
-        self._read_ahead.read(partition.environment.data_path, partition.environment.file_bytes())
+                self._warm_up.verify(segment.verify_searched, segment.verify_all)
+        self._warm_up.read(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
 
     async def _make(self, entry: IndexEntry) -> None:

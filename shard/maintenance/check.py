@@ -33,7 +33,7 @@ from common.process import logs
 from common.process.printable import printable
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
-from shard.partition.configuration_generation import Generation
+from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work

@@ -43,6 +43,7 @@ from common.shard_settings import ShardSettings
 from shard.maintenance.check import rebuild_index
 from shard.partition.index_entry import read_entry, read_restored, write_restored
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
+from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
@@ -56,7 +57,6 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from shard.storage.source_positions import read_positions, write_positions
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 
 READ_ITEMS = 256

@@ -5,15 +5,15 @@ recovery                  opening it after whatever happened; opening_progress
 stored_batches            stored items, read back to be indexed again
 derived_files             its segments and dictionaries on disk
 index_entry               its number, name and configuration
-configuration_generation  what one configuration makes of its items
-snapshot_history          the states that searches can name
-changed_views             the next state, after a write or a merge
+configuration_structures  what one configuration makes of its items
+snapshots_in_use          the states that searches can name
+snapshot_updates          the next state, after a write or a merge
 logged_groups             the write groups in the log: final, or still named by some search
 purge_queue               dead records that no segment has any more
 
 writer                    a group of operations: durable, visible, acknowledged
 group_planner             which documents it stores and removes; rule by rule: write_plan
-merger                    merges segments and purges records in the background
+merge_scheduler           background work: merges, files, purges; one step of it: merger
 merge_policy              which segments to merge; which documents this drops: droppable_documents
 reindex                   another configuration over the same items
 backup                    a copy of one state while writes go on

@@ -3,10 +3,10 @@
     Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
                ├─ derived                      its files                     (derived_files.py)
                ├─ groups                       the log of recent writes      (logged_groups.py)
-               ├─ generation                   items as configured    (configuration_generation.py)
+               ├─ generation                   items as configured    (configuration_structures.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
-               ├─ history ── Snapshot          what a search sees            (snapshot_history.py)
+               ├─ history ── Snapshot          what a search sees            (snapshots_in_use.py)
                └─ purge queue                  what no search sees any more  (purge_queue.py)
 
 Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
@@ -32,8 +32,7 @@ from common.durable_files import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
-from shard.partition.changed_views import delete_records, with_merged, without_groups
-from shard.partition.configuration_generation import Generation
+from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable_documents import are_there
 from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
@@ -41,7 +40,8 @@ from shard.partition.logged_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
-from shard.partition.snapshot_history import SnapshotHistory
+from shard.partition.snapshot_updates import delete_records, with_merged, without_groups
+from shard.partition.snapshots_in_use import SnapshotsInUse
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
@@ -92,7 +92,7 @@ class Partition:
         self.purge_queue: Final = PurgeQueue(recovered.views, recovered.compacted)
         seq = recovered.state.seq_max
         known = [recovered.state.seq_compacted, *self.groups.seqs()]
-        self._history = SnapshotHistory(
+        self._history = SnapshotsInUse(
             self._snapshot(seq, tuple(recovered.views)),
             known=tuple(one for one in known if one < seq),
         )

@@ -22,10 +22,10 @@ from pyroaring import BitMap64
 
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
-from shard.partition.changed_views import delete_records
-from shard.partition.configuration_generation import Generation
+from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.opening_progress import OpeningProgress
+from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_batches import read_batches
 from shard.segment.doc_records import record_bounds
 from shard.segment.field_registry import FieldRegistry

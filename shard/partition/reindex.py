@@ -23,10 +23,10 @@ from pyroaring import BitMap64
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.collect.facets.facet_counts import facet_counter
-from shard.partition.changed_views import delete_records
-from shard.partition.configuration_generation import Generation
+from shard.partition.configuration_structures import Generation
 from shard.partition.partition import Partition
 from shard.partition.recovery import log_damaged
+from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_batches import read_batches
 from shard.partition.writer import has_room
 from shard.segment.columns.presence import presence_of

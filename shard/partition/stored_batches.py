@@ -17,7 +17,7 @@ from shard.storage.lmdb_codecs import as_bytes_array
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-    from shard.partition.configuration_generation import Generation
+    from shard.partition.configuration_structures import Generation
     from shard.segment.segment import Segment
     from shard.storage.documents import DocumentStore
     from shard.storage.environment import Environment

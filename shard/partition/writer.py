@@ -47,6 +47,7 @@ from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
 from shard.segment.doc_records import record_bounds
 from shard.segment.segment import Segment
+from shard.storage.change_source_positions import roll_back_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.environment import SubDatabase, Transaction
 from shard.storage.group_log import (
@@ -60,7 +61,6 @@ from shard.storage.group_log import (
     write_state,
 )
 from shard.storage.group_shards import write_extent
-from shard.storage.source_positions import roll_back_positions, write_positions
 from shard.storage.storage_errors import StorageFailure, is_disk_full
 
 WAITING_FACTOR = 2

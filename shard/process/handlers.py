@@ -80,14 +80,14 @@ from common.protocol.server import Handler
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.index_statistics import index_statistics
 from shard.indexes.indexes import Indexes
-from shard.indexes.write_groups import WriteGroups
+from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.fingerprint import fingerprint_of
-from shard.process.process_statistics import process_statistics
 from shard.process.read_scheduler import ReadScheduler
+from shard.process.shard_statistics import shard_statistics
 from shard.query.spelling.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
-from shard.storage.source_positions import read_positions
+from shard.storage.change_source_positions import read_positions
 from shard.storage.storage_errors import explaining_refusal
 
 
@@ -124,7 +124,7 @@ class Handlers:
         scheduler: LoopScheduler,
     ) -> None:
         self._indexes = indexes
-        self._groups = WriteGroups(indexes)
+        self._groups = WriteDispatcher(indexes)
         self._open = indexes.open
         self._catalog = catalog
         self._queue_length = queue_length
@@ -297,11 +297,13 @@ class Handlers:
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
         """Return sizes and shape of an index."""
         index = self._open[request.index]
-        return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
+        return index_statistics(
+            index.partition, self._indexes.merge_scheduler.statistics(request.index)
+        )
 
     def process_statistics(self, _: None) -> ProcessStatistics:
         """Return the statistics of this process; opens no index."""
-        return process_statistics(self._indexes, self._queue_length())
+        return shard_statistics(self._indexes, self._queue_length())
 
     def fingerprint(
         self, request: FingerprintRequest

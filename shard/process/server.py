@@ -34,7 +34,7 @@ from common.process.parent_death import (
     watch_parent,
 )
 from common.process.threads import ThreadPool
-from common.protocol.handshake import Authenticator
+from common.protocol.authentication import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
 from common.shard_settings import ShardSettings

@@ -6,8 +6,8 @@
     snippet   The <em>Green</em> <em>Mile</em> &amp;…                       (3 words)
 
 The analyzer that built the index also tokenizes here; each word is compared with the query's words
-(`query_word_matching`), those of the best tier are marked (`marks`), and texts are shown whole or
-cut (`snippets`).
+(`query_word_matching`), those of the best tier are marked (`marked_words`), and texts are shown
+whole or cut (`snippets`).
 
 Everything is a function of the document's bytes, the query and the options; it needs no index.
 Costs grow with the texts, whatever they contain: about 2 µs for each word of a text, and 10 ns for
@@ -26,9 +26,9 @@ import orjson
 from common.analysis.accented_spellings import is_spelling
 from common.analysis.analyzer import Analyzer
 from common.deadline import check_call
-from common.json.string_values import texts_of
+from common.json.strings_by_path import texts_of
 from shard.read.field_languages import languages_of
-from shard.read.marks import Marker, SplitText
+from shard.read.marked_words import Marker, SplitText
 from shard.read.snippets import MarkStyle, character_start, cut_snippet, mark_text
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from common.analysis.languages import FieldClass, stem
+from common.analysis.field_languages import FieldClass
+from common.analysis.stemmer import stem
 from common.deadline import check_call
 from common.query import MatchKind, Word
-from common.scoring import CORRECTED_FORMS_MAX
+from common.term_weights import CORRECTED_FORMS_MAX
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.analysis.analyzer import Token
-from shard.read.marks import Mark, SplitText
+from shard.read.marked_words import Mark, SplitText
 
 _SNIPPET_WORD_BYTES: Final = 128
 """Bytes of a snippet for each of its words, with what stands between them: texts without words, or

@@ -5,9 +5,9 @@
     doc_records        document → its record, its place in the order of insertion
     doc_sets           sets of documents: bitsets and lists; in files, stored_sets
     field_registry     path → field number
-    facet_dictionary   facet value ↔ number, over all segments of a shard
+    shared_facet_dictionary  facet value ↔ number, over all segments of a shard
     lazy_verification  verifies the blocks of a large file when they are touched
-    merge_arrays       the arrays of a merge, in bounded memory
+    merge_allocator    the arrays of a merge, in bounded memory
 
     items/             JSON → values, by field and document
     text/              the inverted index: vocabulary, postings, positions, lengths

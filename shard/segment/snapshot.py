@@ -25,8 +25,8 @@ from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
     from common.index_configuration import IndexConfiguration
-    from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.field_registry import FieldRegistry
+    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 class DocumentReader(Protocol):

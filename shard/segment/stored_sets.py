@@ -41,7 +41,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import has_bit, list_word, set_bit
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,9 +12,9 @@
     item_compression/    items as sequences of words
     group_log            recent write groups, and tombstones
     group_shards         shards that the newest group changes, where several hosts share a log
-    source_positions     how far the followed databases have been read
+    change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect
-    read_ahead           reads files before they are needed
+    warm_up              after a start: reads files before they are needed
     residency            bounds how much of them is in memory
 
 `FORMAT.md` describes every byte on disk.

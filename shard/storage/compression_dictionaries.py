@@ -2,7 +2,7 @@
 
 Items of one index repeat their keys, words and phrases. So a dictionary trained on the first items
 compresses each later item on its own, and an item is read without its neighbours. There are two
-kinds, and training keeps the one that compresses held-out items better: word codes (`word_codes`),
+kinds, and training keeps the one that compresses held-out items better: word codes (`word_codec`),
 or zstd with a dictionary, for items that are not made of words. Rejected: blocks of many
 items (with zstd, 16 items give another 10-20 %, but each read decompresses 16 and each delete
 rewrites 16); larger zstd dictionaries (112 KiB: 4 %, and slower).
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError
 from shard.storage.item_batch_decoding import read_values
-from shard.storage.item_compression.word_codes import WordCodes
+from shard.storage.item_compression.word_codec import WordCodec
 from shard.storage.item_compression.word_dictionary import DamagedDictionary
 from shard.storage.item_compression.word_training import train_words
 from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, ITEMS_AT_ONCE, as_bytes_array
@@ -149,7 +149,7 @@ class WordsDictionary:
     def __init__(self, number: int, content: bytes) -> None:
         self.number = number
         self.content = content
-        self._codes = WordCodes(content)
+        self._codes = WordCodec(content)
 
     @property
     def codec(self) -> int:

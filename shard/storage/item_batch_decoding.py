@@ -3,7 +3,7 @@
 Each search reads a page of ten items or a hundred. Item by item, slices, checksums and arrays would
 take twice as long as the decoding itself.
 
-    values    | header and frame of each, see `lmdb_codecs` and `word_codes` | … | padding |
+    values    | header and frame of each, see `lmdb_codecs` and `word_codec` | … | padding |
     items     | the decoded bytes of each, one after the other | padding |
 
 Costs: 1 µs for an item of 500 bytes, and 6 µs for the page.

@@ -17,7 +17,7 @@ another key.
            0x11..0x1f  payload is a zstd frame (no magic number, no dictionary id) made with
                        dictionary 1..15 of the index (meta "dictionary/<n>")
            0x21..0x2f  payload is a frame of word codes, made with the words 1..15 of the index
-                       (meta "words/<n>"); see word_codes.py
+                       (meta "words/<n>"); see word_codec.py
 
 The high half of the codec byte is the format version of the value.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.scoring import COMPLETIONS_MAX
+from common.term_weights import COMPLETIONS_MAX
 from tests.cluster.conftest import Index, Services
 
 NAMED = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.scoring import inverse_doc_freq
+from common.term_weights import inverse_doc_freq
 from coordinator.read.similar import MATCH, WORDS_MAX
 from tests.cluster.conftest import Index, Services, error_of
 from tests.service import Client

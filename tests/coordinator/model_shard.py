@@ -18,7 +18,7 @@ from common.data_directory import shard_folder
 from common.endpoint_files import Endpoint, write_endpoint
 from common.errors import ServiceError, StorageFull
 from common.json.item_scanner import canonical_id
-from common.protocol.handshake import Authenticator
+from common.protocol.authentication import Authenticator
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,

@@ -22,8 +22,8 @@ from shard.partition.partition import Partition
 from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
 from shard.segment.doc_records import places_of, records_of
+from shard.storage.change_source_positions import read_positions
 from shard.storage.group_shards import Extent, read_extent
-from shard.storage.source_positions import read_positions
 
 NUM_SHARDS = 2
 KINDS = (

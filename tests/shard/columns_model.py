@@ -16,10 +16,10 @@ from common.index_configuration import IndexConfiguration
 from common.values import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
 from shard.segment.doc_records import build_doc_records, records_of
-from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import Extraction, extract
 from shard.segment.segment import Segment
+from shard.segment.shared_facet_dictionary import FacetDictionary
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.segment.text.text_builder import build_text
 

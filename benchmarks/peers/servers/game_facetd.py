@@ -22,8 +22,8 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import Phrase, Word
-from common.scoring import clause_weights
 from common.shard_settings import ShardSettings
+from common.term_weights import clause_weights
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.partition.partition import Partition
 from shard.read.corpus_statistics import statistics

@@ -16,7 +16,6 @@ from common.protocol.messages.catalog import (
     SnapshotSource,
     Welcome,
 )
-from common.protocol.messages.hosts import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.items import (
     FetchRequest,
     FetchResponse,
@@ -32,6 +31,7 @@ from common.protocol.messages.ordinal_lookups import (
     FieldNamesRequest,
     FieldNamesResponse,
 )
+from common.protocol.messages.replication import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.search_request import (
     CubeFacet,
     CubeRequest,

@@ -14,7 +14,7 @@ class Hello(Message, frozen=True, array_like=True):
 
     protocol_version: int
     secret: str
-    """Never the secret itself: a proof of knowing it (`common.protocol.handshake`)."""
+    """Never the secret itself: a proof of knowing it (`common.protocol.authentication`)."""
     shard: int
     num_shards: int
     is_reader: bool = False

@@ -25,7 +25,7 @@ from itertools import islice
 from msgspec import Struct
 
 from common.analysis.analyzer import is_run
-from common.analysis.languages import stem, stem_all, stem_prefixes
+from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.index_configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from common.query import MatchKind, Word
-from common.scoring import CORRECTIONS_KNOWN_MAX
+from common.term_weights import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.edit_distance import edit_distances
 from coordinator.read.text.noisy_channel import likelihood
 

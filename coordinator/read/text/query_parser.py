@@ -41,7 +41,8 @@ from common.analysis.analyzer import (
     is_run,
     typo_budget,
 )
-from common.analysis.languages import TypoLengths, stop_words, typo_groups
+from common.analysis.field_languages import TypoLengths, typo_groups
+from common.analysis.stop_words import stop_words
 from common.index_configuration import IndexConfiguration
 from common.option_values import PrefixMode, TypoMode
 from common.process.loop_scheduler import run_to_completion

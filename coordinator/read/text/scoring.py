@@ -1,6 +1,6 @@
 """Scores a query: gives its words weights, from statistics over all live documents.
 
-    words of a query ─▶ known for this horizon?  yes ─▶ weights (common.scoring)
+    words of a query ─▶ known for this horizon?  yes ─▶ weights (common.term_weights)
                                 │ no                        ▲ what is unknown: assumed absent, and
                                 │                           │ counted by the search itself
                                 ├─▶ other spacings, the text as a whole field
@@ -25,7 +25,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from common.scoring import (
+from common.term_weights import (
     COMPLETIONS_MAX,
     WHOLE_FIELDS_MAX,
     clause_weights,

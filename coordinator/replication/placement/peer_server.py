@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import CALL_DEADLINE, NEVER, Deadline
 from common.errors import ConfigurationSwitched, Unavailable
+from common.protocol.authentication import Authenticator
 from common.protocol.client import DEFAULT_TIMEOUT_MS
-from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     ApplyResponse,
     GroupOutcomesRequest,

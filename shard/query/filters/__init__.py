@@ -2,6 +2,6 @@
 
 filter_bitsets       a filter → the bitset of its documents
 field_filters        its leaves: filters on one field
-filter_matches       matches of a search without text; few documents are tested one by one
+filter_only_matches  matches of a search without text; few documents are tested one by one
 disjunctive_facets   matches without the clauses of one facet, for its own counts
 """

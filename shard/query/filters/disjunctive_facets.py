@@ -5,7 +5,8 @@
     without brand     color              counts of brand: as if nothing were selected in it
     without color     brand              counts of color
 
-`filter_matches` does the same where so few documents pass that each clause is tested on a list.
+`filter_only_matches` does the same where so few documents pass that each clause is tested on a
+list.
 """
 
 from __future__ import annotations

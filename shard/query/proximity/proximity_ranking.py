@@ -22,7 +22,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array
 from shard.query.proximity.proximity_scores import Proximity, proximity_scores
 from shard.query.scoring.bm25f import ScoredLists
-from shard.query.scoring.score_selection import GREATEST, best_of, join, kth_greatest, pick
+from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
 
 _FIRST_FACTOR: Final = 4
 """Documents that get their proximity first, for each requested one; see `num_first`."""

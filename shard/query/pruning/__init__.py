@@ -3,5 +3,5 @@
 bounds                 what a document can score at most, by block and by group
 block_max_conjunction  prunes by these: one term, or all of several
 max_score_disjunction  the same where any of several terms is enough
-best_of_word           the same for one word of many terms
+expanded_word_top_k    the same for one word of many terms
 """

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.languages import ALL_LANGUAGES
+from common.analysis.field_languages import ALL_LANGUAGES
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
@@ -71,7 +71,7 @@ from shard.query.pruning.bounds import (
     schedule_group_bounds,
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
-from shard.query.scoring.score_selection import GREATEST, best_of, join, kth_greatest, pick
+from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
 from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
 from shard.segment.text.bitset_postings import find_dense, find_members
 from shard.segment.text.postings_cursor import Wanted

@@ -37,7 +37,7 @@ from shard.query.postings.term_conjunction import (
 )
 from shard.query.pruning.bounds import BlockBounds, docs_in_blocks, kept_bounds, make_block_bounds
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
-from shard.query.scoring.score_selection import GREATEST, join, kth_greatest, pick
+from shard.query.scoring.top_k_selection import GREATEST, join, kth_greatest, pick
 from shard.segment.doc_sets import num_words, remove_docs
 from shard.segment.text.postings_cursor import Wanted, count_blocks
 

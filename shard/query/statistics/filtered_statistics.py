@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shard.query.filters.filter_matches import narrow
+from shard.query.filters.filter_only_matches import narrow
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.statistics.segment_statistics import (
     count_forms,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from common.analysis.languages import Languages
+    from common.analysis.field_languages import Languages
     from common.query import Filter, Word
     from shard.segment.snapshot import SegmentView, Snapshot
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.analysis.languages import Languages
+from common.analysis.field_languages import Languages
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
-from common.scoring import CORRECTIONS_KNOWN_MAX
+from common.term_weights import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms

@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec import Struct, structs
 
-from common.analysis.languages import ALL_LANGUAGES, Languages
+from common.analysis.field_languages import ALL_LANGUAGES, Languages
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from common.scoring import CORRECTED_FORMS_MAX
+from common.term_weights import CORRECTED_FORMS_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.terms.stem_classes import stem_forms

@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
-from common.analysis.languages import (
-    ALL_LANGUAGES,
-    Languages,
-    stem,
-    stem_all,
-    stem_prefixes,
-)
+from common.analysis.field_languages import ALL_LANGUAGES, Languages
+from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.query import Word
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache

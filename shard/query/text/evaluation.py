@@ -36,8 +36,8 @@ from shard.query.scoring.bm25f import (
     take_scores,
     weights_of_tiers,
 )
-from shard.query.scoring.score_selection import best_of
 from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.top_k_selection import best_of
 from shard.query.terms.expansion import Expansion, expand_word
 from shard.query.text.prepared_query import PreparedQuery, phrase_weight, phrase_words
 from shard.segment.doc_sets import (

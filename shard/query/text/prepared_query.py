@@ -15,7 +15,7 @@ import numpy as np
 
 from common.analysis.analyzer import is_run
 from common.query import MatchKind, Phrase, Word
-from common.scoring import WHOLE_FIELD_FACTOR
+from common.term_weights import WHOLE_FIELD_FACTOR
 from shard.query.proximity.occurrences import WORDS_MAX
 from shard.query.proximity.proximity_scores import CHAIN_MAX, RUN_PAIR_FACTOR, proximity_bound
 from shard.query.scoring.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
@@ -23,7 +23,7 @@ from shard.query.scoring.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.analysis.languages import Languages
+    from common.analysis.field_languages import Languages
     from common.protocol.messages import ScoredClause, TextQuery
     from shard.query.terms.expansion import Expansion
     from shard.segment.field_registry import FieldRegistry

@@ -4,8 +4,8 @@ Most hits of a search are only counted. Which ones have to be scored follows fro
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
 bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
 (`max_score_disjunction`); the terms of one word are united, and scored where a document's one entry
-can reach the top (`best_of_word`); where words have several terms in several tiers, the hits of the
-best tier are scored and all others counted; what remains scores every hit.
+can reach the top (`expanded_word_top_k`); where words have several terms in several tiers, the hits
+of the best tier are scored and all others counted; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from common.query import Word
-from shard.query.pruning import best_of_word, max_score_disjunction
+from shard.query.pruning import expanded_word_top_k, max_score_disjunction
 from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
 from shard.query.text.evaluation import Evaluation
@@ -88,7 +88,7 @@ def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
     if not isinstance(word, Word) or head.terms_to_read(word).phrases:
         return None
     weighed = head.weighed(word, scored.weights[0])
-    is_faster = best_of_word.pays_off(head.fields, weighed, num_entries, num_ranked)
+    is_faster = expanded_word_top_k.pays_off(head.fields, weighed, num_entries, num_ranked)
     return weighed if is_faster else None
 
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shard.query.matches import Matches
-from shard.query.pruning.best_of_word import best_of_word
 from shard.query.pruning.block_max_conjunction import best_of_term, best_of_terms
+from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.text.clause_matching import exclude, mark_hits, match_all, match_some

@@ -16,15 +16,15 @@ from shard.segment.columns.external_ids import build_ids, merge_ids
 from shard.segment.columns.facet_columns import build_facets, merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence import build_presence, merge_presence
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
+    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 def build_columns(

@@ -2,7 +2,7 @@
 
     items ── extract ──▶ values ─┬─ build_text      text.*   vocabulary, postings, positions
                                  ├─ build_columns   facet.* number.* presence.* ids.*
-                                 ├─ ObjectFields    geo.* nested.*, for points and nested objects
+                                 ├─ ObjectColumns   geo.* nested.*, for points and nested objects
                                  └─                 docs.*   record and place
 
     segments ── doc maps ──▶ merge_* of each, as arrays: no item is parsed again; each structure
@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shard.segment.builder.all_columns import build_columns, merge_columns
-from shard.segment.columns.object_fields import ObjectFields, merge_object_fields
+from shard.segment.columns.object_columns import ObjectColumns, merge_object_columns
 from shard.segment.doc_records import TABLE_NAMES, build_doc_records, merge_doc_records
-from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import Extraction, extract
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator, count_kept
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator, count_kept
 from shard.segment.segment import Segment, SegmentWriter
+from shard.segment.shared_facet_dictionary import FacetDictionary
 from shard.segment.stored_sets import StoredSets
 from shard.segment.text.text_builder import build_text
 from shard.segment.text.text_merge import merge_text
@@ -60,7 +60,7 @@ class SegmentBuilder:
         self._registry = registry
         self._facets = {registry.register(path): one for path, one in dictionaries.items()}
         self._is_searchable = np.zeros(0, np.bool_)
-        self._object_fields = ObjectFields(configuration, registry)
+        self._object_columns = ObjectColumns(configuration, registry)
 
     def extract(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -70,9 +70,9 @@ class SegmentBuilder:
         Objects are recorded only if some field needs them. Whether the first such item has arrived
         shows only after its extraction, which is then repeated with objects.
         """
-        wants_objects = self._object_fields.are_wanted
+        wants_objects = self._object_columns.are_wanted
         extraction = extract(payload, starts, ends, self._registry, wants_objects=wants_objects)
-        if not wants_objects and self._object_fields.are_wanted:
+        if not wants_objects and self._object_columns.are_wanted:
             extraction = extract(payload, starts, ends, self._registry, wants_objects=True)
         return extraction
 
@@ -89,7 +89,7 @@ class SegmentBuilder:
         arrays, facts = build_doc_records(places, records)
         arrays |= build_text(extraction, self._searchable())
         arrays |= build_columns(extraction, self._facets)
-        arrays |= self._object_fields.build(extraction, self._facets)
+        arrays |= self._object_columns.build(extraction, self._facets)
         return Segment(arrays, num_docs=len(records), meta=facts)
 
     def _searchable(self) -> NDArray[np.bool_]:
@@ -130,7 +130,8 @@ def merge_to_file(
 ) -> None:
     """Merge segments into one in a file, in memory that does not grow with them.
 
-    Each structure is written as soon as it is merged; `merge_arrays` says what it needs until then.
+    Each structure is written as soon as it is merged; `merge_allocator` says what it needs until
+    then.
 
     Args:
         parts: in the order of their records.
@@ -160,7 +161,7 @@ def _merge_arrays(
     """Yield the arrays of a merged segment but docs.*, structure by structure."""
     yield from merge_text(parts, doc_maps, num_docs, allocator)
     yield from merge_columns(parts, doc_maps, num_docs, allocator)
-    yield from merge_object_fields(parts, doc_maps, num_docs, allocator)
+    yield from merge_object_columns(parts, doc_maps, num_docs, allocator)
 
 
 def _possible_names(parts: Sequence[Segment]) -> set[str]:

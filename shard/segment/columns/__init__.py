@@ -10,7 +10,7 @@ sort_columns       document → a key that compares as an integer
 grouping_keys      document → a number that stands for its value
 external_ids       id → document
 
-object_fields      fields that hold objects:
+object_columns     fields that hold objects:
 geo_columns          points
 distance_columns     documents by distance from a point
 nested_elements      the objects of an array, as documents of their own

@@ -40,7 +40,7 @@ from shard.segment.columns.code_counts import NO_STARTS, Codes, count_codes
 from shard.segment.columns.values_by_column import KEY_KINDS, group_values
 from shard.segment.doc_sets import LISTED_AHEAD, set_bit
 from shard.segment.items.value_parsing import canonical_keys
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.segment import fields_of
 from shard.segment.stored_sets import (
     StoredSets,
@@ -55,9 +55,9 @@ from shard.segment.stored_sets import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
+    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 SETS_DOCS_MIN: Final = 4_096
 """Segments with at least this many documents store the set of documents of each value."""

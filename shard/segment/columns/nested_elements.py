@@ -38,14 +38,14 @@ from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.items.extraction import NO_FIELD
-from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment, fields_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
+    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 _SCALAR = int(Shape.SCALAR)
 _ELEMENT = int(Shape.ELEMENT)

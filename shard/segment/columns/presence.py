@@ -51,7 +51,7 @@ from common.values import Shape, ValueKind
 from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.items.extraction import Extraction
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,15 +24,15 @@ from common.analysis.collation import collator
 from common.analysis.collation_names import CODE_POINTS
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, uint32
-from common.text_sort import sort_keys
+from common.string_sort import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.facet_columns import FacetColumn, build_column, facet_column
 from shard.segment.columns.presence import presence_of
 from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_records import records_of
-from shard.segment.facet_dictionary import FacetDictionary, join_keys
 from shard.segment.items.extraction import extract
 from shard.segment.items.value_parsing import canonical_keys
+from shard.segment.shared_facet_dictionary import FacetDictionary, join_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
+from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, Rows, U8Array, int64, uint8
 from common.values import ValueKind

@@ -8,7 +8,7 @@ postings_cursor    walks along a posting list
 postings_writer    writes one
 positions          where in a field a term occurs
 prefix_lists       first letters → one posting list
-prefix_counts      its entries in a batch
+prefix_list_entries  its entries in a batch
 postings_union     its entries in a merge: those of several terms
 bitset_postings    common term → bitset, and from a document to its entries
 field_lengths      words of each field of a document (norms)

@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import num_words, set_bit
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import decode_docs, next_block, open_postings
 

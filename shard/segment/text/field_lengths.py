@@ -32,7 +32,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, I32Array, I64Array, U8Array, U16Array, U32Array, int64, uint8
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
 The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
 Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the traversal in its
-section 5). The entries of a batch are counted document by document (`prefix_counts`). A merge
+section 5). The entries of a batch are counted document by document (`prefix_list_entries`). A merge
 copies the lists that its parts have, under new ordinals; sums (`postings_union`) are only needed
 for the parts in which a prefix has too few entries for a list.
 
@@ -41,7 +41,7 @@ import numpy as np
 from common.analysis.tokenizer import TERM_BYTES_MAX
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, int64
-from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.text.postings import POSTINGS_PADDING, Entries, PostingLists, new_block
 from shard.segment.text.postings_union import (
     NewDocs,
@@ -59,7 +59,7 @@ from shard.segment.text.postings_writer import (
     lists_room,
     open_list,
 )
-from shard.segment.text.prefix_counts import BatchWords, append_entries, count_prefixes
+from shard.segment.text.prefix_list_entries import BatchWords, append_entries, count_prefixes
 from shard.segment.text.vocabulary import Terms, lower_bound, num_spellings
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from common.analysis.tokenizer import TABLES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, Rows, U8Array, U32Array, U64Array, int64, uint64
 from shard.segment.items.extraction import Extraction
-from shard.segment.merge_arrays import IN_MEMORY, GrowingArray
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray
 from shard.segment.text.field_lengths import DECODED_LENGTHS, arrange_lengths
 from shard.segment.text.positions import POSITION_BYTES_MAX, Positions, encode_varint
 from shard.segment.text.postings import (
@@ -45,7 +45,7 @@ from shard.segment.text.postings_writer import (
     reserve_lists,
     trim_lists,
 )
-from shard.segment.text.prefix_counts import BatchWords
+from shard.segment.text.prefix_list_entries import BatchWords
 from shard.segment.text.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
 from shard.segment.text.text_index import InvertedText, text_arrays
 from shard.segment.text.vocabulary import TERM_PADDING, sort_ties

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shard.caches.derived import derived
-from shard.segment.merge_arrays import GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import GrowingArray, MergeAllocator
 from shard.segment.segment import Segment, name_group
 from shard.segment.text.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.text.field_lengths import FieldLengths
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import PostingLists
-from shard.segment.text.prefix_counts import BatchWords
+from shard.segment.text.prefix_list_entries import BatchWords
 from shard.segment.text.prefix_lists import PrefixPart, PrefixRanges, add_prefix_lists
 from shard.segment.text.vocabulary import Terms, Vocabulary, finish_vocabulary
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import merge_lengths
 from shard.segment.text.positions import Positions

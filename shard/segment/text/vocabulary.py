@@ -62,7 +62,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.kernels.utf8 import next_point
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.text.edit_distance import distance_to_one, osa_distance
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Compresses items one by one, as codes of the words that the index has learnt.
 
-word_codes         compresses and decompresses the items of one index
+word_codec         compresses and decompresses the items of one index
 word_encoding      item → codes; word_decoding: codes → item
 word_tokens        what a word is
 word_dictionary    the words and their codes

@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from common.errors import NotFound
-from common.protocol.handshake import Authenticator
+from common.protocol.authentication import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
 from common.protocol.methods import GET, Method
 from common.protocol.server import Handler, RpcServer

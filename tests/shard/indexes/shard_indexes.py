@@ -15,7 +15,7 @@ from shard.indexes import indexes as module
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.index_folders import IndexFolders
 from shard.indexes.indexes import Indexes
-from shard.indexes.write_groups import WriteGroups
+from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 
@@ -34,7 +34,7 @@ class ShardIndexes(Indexes):
     def __init__(self, folder: Path, settings: ShardSettings = SETTINGS) -> None:
         super().__init__(folder, shard=0, num_shards=1, settings=settings, on_failure=_fail)
         self.catalog = CatalogFollower(self, _fail)
-        self.groups = WriteGroups(self)
+        self.groups = WriteDispatcher(self)
 
 
 def one_item_group(index: int, *, seq: int) -> ApplyRequest:

@@ -19,7 +19,7 @@ from shard.indexes import indexes as module
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.closing_indexes import ClosingIndexes
 from shard.indexes.open_index import OpenIndex
-from shard.partition.merger import Merger
+from shard.partition.merge_scheduler import MergeScheduler
 from shard.partition.partition import Partition
 from shard.storage import environment
 from tests.shard.indexes.shard_indexes import (
@@ -249,7 +249,7 @@ async def test_a_stop_that_has_no_time_left_loses_nothing(
 
 
 async def test_a_copy_that_is_cancelled_twice_is_waited_for_until_it_ends() -> None:
-    closing = ClosingIndexes(Merger())
+    closing = ClosingIndexes(MergeScheduler())
     copy = asyncio.get_running_loop().create_future()
     copying = asyncio.ensure_future(closing.copying(1, copy))
     for _ in range(2):

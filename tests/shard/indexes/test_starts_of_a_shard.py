@@ -139,7 +139,7 @@ def _known(folder: Path) -> dict[int, ClosedIndex]:
     """Return what a start knows of the indexes."""
     indexes = ShardIndexes(folder)
     indexes.start()
-    indexes.merger.stop()
+    indexes.merge_scheduler.stop()
     known = dict(indexes.closed.items())
     assert indexes.folders.seq_max == max(one.seq_max for one in known.values())
     assert all(one.num_bytes > 0 for one in known.values())

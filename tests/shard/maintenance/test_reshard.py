@@ -12,10 +12,10 @@ from shard.maintenance.reshard import reshard
 from shard.partition.index_entry import read_restored, write_restored
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.storage.change_source_positions import read_positions
 from shard.storage.environment import Environment
 from shard.storage.group_log import read_state
 from shard.storage.manifest import FORMAT, SHARD_FILE, ShardManifest, write_manifest
-from shard.storage.source_positions import read_positions
 from tests.shard.partition.local_shard import SETTINGS, index_entry, no_failure, write_group
 
 

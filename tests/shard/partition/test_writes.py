@@ -19,9 +19,9 @@ from shard.partition.merger import work
 from shard.partition.partition import Partition
 from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
+from shard.storage.change_source_positions import read_positions
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import read_state
-from shard.storage.source_positions import read_positions
 from tests.shard.partition.local_shard import (
     Shard,
     index_entry,

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.analysis.languages import Languages
+from common.analysis.field_languages import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
-from shard.read.marks import Marker
+from shard.read.marked_words import Marker
 from shard.read.query_word_matching import QueryWords
 from tests.shard.query.text.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings

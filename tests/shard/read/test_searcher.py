@@ -20,7 +20,7 @@ from common.protocol.messages import (
     TermsRequest,
 )
 from common.query import AllOf, And, AnyOf, Filter, Not
-from shard.query.filters import disjunctive_facets, filter_matches
+from shard.query.filters import disjunctive_facets, filter_only_matches
 from shard.query.spelling.near_terms import near_terms
 from shard.read import searcher
 from shard.segment.columns.facet_columns import SETS_DOCS_MIN
@@ -121,9 +121,9 @@ def test_every_way_of_filtering_gives_the_same(share: int, monkeypatch: pytest.M
     passing = [{i for i, row in enumerate(rows) if holds(row[0])} for _, holds in _LARGE_CONDITIONS]
     everything = set(range(len(rows)))
     rng = random.Random(share)
-    monkeypatch.setattr(filter_matches, "_SELECTIVE_SHARE", share)
+    monkeypatch.setattr(filter_only_matches, "_SELECTIVE_SHARE", share)
     for trial in range(60):
-        monkeypatch.setattr(filter_matches, "_TABLE_VALUES_MAX", (0, 1 << 13)[trial % 2])
+        monkeypatch.setattr(filter_only_matches, "_TABLE_VALUES_MAX", (0, 1 << 13)[trial % 2])
         chosen = rng.choices(range(len(_LARGE_CONDITIONS)), k=rng.randint(1, 4))
         clauses = [
             FilterClause(one, one.field if isinstance(one, AnyOf) and rng.random() < 0.6 else None)
@@ -169,7 +169,7 @@ def test_groups_list_their_documents_where_these_are_few(
         assert view.segment.num_docs < SETS_DOCS_MIN
         return disjunctive_facets.narrow_each(view, *arguments)
 
-    monkeypatch.setattr(filter_matches, "narrow_each", narrow_each)
+    monkeypatch.setattr(filter_only_matches, "narrow_each", narrow_each)
     clauses = [FilterClause(condition, field) for field, (condition, _) in groups.items()]
     if common is not None:
         clauses.append(FilterClause(common))

@@ -27,7 +27,7 @@ from shard.segment.doc_records import (
     records_of,
     records_of_few,
 )
-from shard.segment.merge_arrays import MergeAllocator
+from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import Segment
 
 

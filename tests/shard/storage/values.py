@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from shard.storage.item_compression.word_codes import WordCodes
+from shard.storage.item_compression.word_codec import WordCodec
 from shard.storage.item_compression.word_training import train_words
 from shard.storage.lmdb_codecs import as_bytes_array
 
@@ -46,10 +46,10 @@ def make_item(number: int) -> bytes:
 
 CONTENT = train_words(*spans([make_item(number) for number in range(2_000)]))
 assert CONTENT is not None
-CODES = WordCodes(CONTENT)
+CODES = WordCodec(CONTENT)
 
 
-def encode_items(items: Sequence[bytes], codes: WordCodes = CODES) -> list[bytes]:
+def encode_items(items: Sequence[bytes], codes: WordCodec = CODES) -> list[bytes]:
     """Return the frame of each item; empty where it would not be smaller."""
     frames, sizes = codes.encode(*spans(items))
     ends = np.cumsum(sizes).tolist()

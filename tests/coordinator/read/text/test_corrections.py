@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from common.scoring import CORRECTIONS_KNOWN_MAX
+from common.term_weights import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.corrections import RARER, Corrections, choose_corrections
 from coordinator.read.text.noisy_channel import LIKELIER
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from common.analysis.languages import Languages
+from common.analysis.field_languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
@@ -17,7 +17,7 @@ from shard.query.pruning.block_max_conjunction import DEEP_HITS_MIN, best_of_ter
 from shard.query.pruning.bounds import find_bounds
 from shard.query.pruning.max_score_disjunction import best_of_any, pays_off
 from shard.query.scoring.bm25f import FieldTfNorms
-from shard.query.scoring.score_selection import kth_greatest, pick
+from shard.query.scoring.top_k_selection import kth_greatest, pick
 from shard.query.text.evaluation import Evaluation, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.analysis import languages
-from common.analysis.languages import Languages
+from common.analysis import stemmer
+from common.analysis.field_languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
@@ -108,14 +108,14 @@ def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch
 
     def stem_all(texts: list[str], language: str) -> list[str]:
         stemmed.append(len(texts))
-        return languages.stem_all(texts, language)
+        return stemmer.stem_all(texts, language)
 
     monkeypatch.setattr(stem_classes, "stem_all", stem_all)
     found = [expand_word(segment, Word("li", is_prefix=True), english) for _ in range(3)]
 
     assert not expansions_of(segment)
     assert stemmed == [2 * len(words) + 3]
-    forms = {one for one in texts.split() if languages.stem(one, "english") == "li"}
+    forms = {one for one in texts.split() if stemmer.stem(one, "english") == "li"}
     vocabulary = text_index(segment).vocabulary
     for one in found:
         assert one.terms.tolist() == found[0].terms.tolist()

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.languages import Languages, stem
+from common.analysis.field_languages import Languages
+from common.analysis.stemmer import stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from common.scoring import (
+from common.term_weights import (
     CHOSEN_WORDS_MAX,
     CORRECTED_FORMS_MAX,
     WHOLE_FIELD_FACTOR,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pyroaring import FrozenBitMap
 
-from common.analysis.languages import FieldClass, Languages
+from common.analysis.field_languages import FieldClass, Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET

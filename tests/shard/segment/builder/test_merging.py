@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from common.process.memory import trim
 from shard.partition.derived_files import DerivedFiles
-from shard.segment import merge_arrays
+from shard.segment import merge_allocator
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments, merge_to_file
-from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment
-from tests.shard.segment.columns.test_object_fields import Builder
+from tests.shard.segment.columns.test_object_columns import Builder
 from tests.shard.text_model import Lists
 
 _STATUS = Path("/proc/self/status")
@@ -202,7 +202,7 @@ def test_what_a_merge_sets_aside_leaves_memory(
 
     keeps_files = is_in_memory(tmp_path)
     monkeypatch.setattr(os, "posix_fadvise", note)
-    monkeypatch.setattr(merge_arrays, "EVICT_BYTES", 1 << 20)
+    monkeypatch.setattr(merge_allocator, "EVICT_BYTES", 1 << 20)
     growing = GrowingArray(MergeAllocator(tmp_path, large_bytes=1 << 16), np.uint32)
     pieces = np.arange(1 << 20, dtype=np.uint32).reshape(32, -1)
     for piece in pieces:
@@ -214,7 +214,7 @@ def test_what_a_merge_sets_aside_leaves_memory(
 
 
 def test_what_is_in_memory_is_not_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_arrays, "EVICT_BYTES", 1)
+    monkeypatch.setattr(merge_allocator, "EVICT_BYTES", 1)
     growing = GrowingArray(IN_MEMORY, np.uint32)
     growing.append(np.arange(9, dtype=np.uint32))
     growing.evict()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from common.analysis.languages import Languages
+from common.analysis.field_languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import MatchKind, Word
-from shard.query.pruning import best_of_word
+from shard.query.pruning import expanded_word_top_k
 from shard.query.text import clause_matching
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
@@ -96,8 +96,8 @@ def test_the_best_of_a_word_of_many_terms_are_those_of_all(
     k: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(best_of_word, "ENTRIES_MIN", 100)
-    monkeypatch.setattr(best_of_word, "_ENTRIES_PER_HIT", 1)
+    monkeypatch.setattr(expanded_word_top_k, "ENTRIES_MIN", 100)
+    monkeypatch.setattr(expanded_word_top_k, "_ENTRIES_PER_HIT", 1)
     view, allowed = SegmentView(segment), some_docs(share)
     prepared = prepare([(word, weights)])
     strategy = choose_strategy(Evaluation(segment, prepared), k)
@@ -114,8 +114,8 @@ def test_few_documents_are_scored(segment: Segment, monkeypatch: pytest.MonkeyPa
         looked_at.append(len(codes))
         return codes
 
-    least_codes = best_of_word._least_codes
-    monkeypatch.setattr(best_of_word, "_least_codes", note)
+    least_codes = expanded_word_top_k._least_codes
+    monkeypatch.setattr(expanded_word_top_k, "_least_codes", note)
     best = match_text(SegmentView(segment), prepare([(SEA, PREFIX)]), None, 10)
     assert looked_at == [len(FIELDS)]
     assert best.found.count > 3_000

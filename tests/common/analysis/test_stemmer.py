@@ -5,18 +5,12 @@ from __future__ import annotations
 import pytest
 import Stemmer
 
-from common.analysis.languages import (
-    _IRREGULAR_PLURALS,
-    LANGUAGES,
-    Languages,
-    stem,
-    stem_prefixes,
-    stop_words,
-)
+from common.analysis.stemmer import _IRREGULAR_PLURALS, stem, stem_prefixes
+from common.analysis.stop_words import stop_words
 
 
 def test_every_language_with_a_stemmer_has_stop_words() -> None:
-    assert [language for language in LANGUAGES if not stop_words(language)] == []
+    assert [language for language in Stemmer.algorithms() if not stop_words(language)] == []
 
 
 def test_english_stop_words_are_those_of_lucene() -> None:
@@ -44,14 +38,6 @@ def test_forms_share_stem_and_beginning(language: str, one: str, other: str) -> 
     for word in (one, other):
         beginnings = stem_prefixes(wanted, language)
         assert [word.startswith(beginning) for beginning in beginnings].count(True) == 1
-
-
-def test_a_field_has_its_own_language_or_that_of_the_index() -> None:
-    languages = Languages("english", {"titel": "german", "code": None})
-    assert languages.of("title") == "english"
-    assert languages.of("titel") == "german"
-    assert languages.of("code") is None
-    assert languages.used == ("english", "german")
 
 
 def test_a_plural_is_a_form_of_its_word_wherever_it_begins() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.partition.snapshot_history import NEWEST_KEPT, SnapshotHistory
+from shard.partition.snapshots_in_use import NEWEST_KEPT, SnapshotsInUse
 from shard.segment.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def _state(seq: int, revision: int = 1) -> Snapshot:
     )
 
 
-def _seq(history: SnapshotHistory, horizon: int) -> int | None:
+def _seq(history: SnapshotsInUse, horizon: int) -> int | None:
     found = history.at(horizon)
     return None if found is None else found.seq
 
 
 def test_horizon_names_the_newest_state_up_to_it() -> None:
-    history = SnapshotHistory(_state(3))
+    history = SnapshotsInUse(_state(3))
     for seq in (5, 9):
         history.add(_state(seq))
 
@@ -45,7 +45,7 @@ def test_horizon_names_the_newest_state_up_to_it() -> None:
 
 
 def test_advancing_keeps_what_the_horizon_names() -> None:
-    history = SnapshotHistory(_state(3))
+    history = SnapshotsInUse(_state(3))
     for seq in (5, 9):
         history.add(_state(seq))
     history.advance(8)
@@ -56,7 +56,7 @@ def test_advancing_keeps_what_the_horizon_names() -> None:
 
 
 def test_few_states_are_kept_but_all_are_known() -> None:
-    history = SnapshotHistory(_state(0))
+    history = SnapshotsInUse(_state(0))
     for seq in range(1, 1_000):
         history.add(_state(2 * seq))
 
@@ -73,7 +73,7 @@ def test_few_states_are_kept_but_all_are_known() -> None:
 
 
 def test_same_seq_replaces_but_for_another_revision() -> None:
-    history = SnapshotHistory(_state(3))
+    history = SnapshotsInUse(_state(3))
     replaced = _state(3)
     history.add(replaced)
     history.add(_state(3, revision=2))
@@ -86,7 +86,7 @@ def test_same_seq_replaces_but_for_another_revision() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=20))
 def test_states_from_the_horizon_on_are_all_known(steps: list[tuple[int, int]]) -> None:
-    history = SnapshotHistory(_state(0))
+    history = SnapshotsInUse(_state(0))
     seqs = [0]
     for step, lag in steps:
         seqs.append(seqs[-1] + step)
@@ -118,7 +118,7 @@ def _at_each_line(name: str, call: Callable[[], object], other: Callable[[], obj
 
 
 def test_previous_configuration_is_found_while_a_state_is_added() -> None:
-    history = SnapshotHistory(_state(5))
+    history = SnapshotsInUse(_state(5))
     history.add(_state(5, revision=2))
     found: list[Snapshot | None] = []
 
@@ -131,7 +131,7 @@ def test_previous_configuration_is_found_while_a_state_is_added() -> None:
 
 
 def test_state_added_while_another_thread_looks_for_one_hides_none() -> None:
-    history = SnapshotHistory(_state(5))
+    history = SnapshotsInUse(_state(5))
     history.add(_state(5, revision=2))
     seqs = iter(range(6, 99))
     found: list[Snapshot | None] = []

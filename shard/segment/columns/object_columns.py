@@ -15,20 +15,20 @@ from shard.segment.columns.nested_elements import (
     inner_fields,
     merge_elements,
 )
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from common.index_configuration import IndexConfiguration
-    from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.field_registry import FieldRegistry
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
+    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
-class ObjectFields:
+class ObjectColumns:
     """Builds the columns of those fields of one index that hold objects.
 
     Args:
@@ -88,7 +88,7 @@ class ObjectFields:
                 self._nested[number] = inner_fields(registry.paths, path)
 
 
-def merge_object_fields(
+def merge_object_columns(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.query import NUM_MATCH_KINDS, MatchKind
-from common.scoring import (
+from common.term_weights import (
     CHOSEN_STEM_FACTOR,
     CHOSEN_WORDS_MAX,
     STEM_FACTOR,

@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import InvalidRequest, ServiceError, Unauthorized, Unavailable
 from common.protocol import methods, server
+from common.protocol.authentication import Authenticator
 from common.protocol.framing import HEADER_BYTES, decode_request
-from common.protocol.handshake import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetResponse, Hello, Welcome
 from common.protocol.methods import GET
 from common.protocol.server import RpcServer

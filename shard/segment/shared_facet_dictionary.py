@@ -1,4 +1,4 @@
-"""The numbering of one facet's values: canonical key ↔ value number, append-only.
+"""The numbering of one facet's values, shared by all segments: canonical key ↔ number, append-only.
 
 Questions it answers, for one facet of one index on one shard: which number does this key have,
 which key has this number, and in what order do the keys sort? Every batch that is written feeds it,
@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from common.text_sort import sort_keys
+from common.string_sort import sort_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ ASKED_KEPT = 4
 """Restored states, for cursors."""
 
 
-class SnapshotHistory:
+class SnapshotsInUse:
     """The states of one index, by seq.
 
     The owner changes it under a lock; `at` may be called from any thread: it reads one tuple and a

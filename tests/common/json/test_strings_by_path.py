@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.json.string_values import texts_of
+from common.json.strings_by_path import texts_of
 
 
 def test_arrays_add_nothing_to_a_path() -> None:

@@ -25,11 +25,11 @@ async def test_the_merger_is_told_of_a_state_though_an_error_follows(
 
     indexes = await started(tmp_path, 1, ShardSettings(idle_ms=60_000))
     await indexes.opened(1)
-    assert indexes.merger.is_idle(1)
+    assert indexes.merge_scheduler.is_idle(1)
     monkeypatch.setattr(Writer, "apply", apply)
 
     with pytest.raises(MemoryError):
         await indexes.groups.apply(one_item_group(1, seq=5))
 
-    assert indexes.merger.is_idle(1) is not is_published
+    assert indexes.merge_scheduler.is_idle(1) is not is_published
     await stopped(indexes)

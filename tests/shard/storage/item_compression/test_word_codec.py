@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shard.storage.item_batch_decoding import read_values
-from shard.storage.item_compression.word_codes import WordCodes
+from shard.storage.item_compression.word_codec import WordCodec
 from shard.storage.item_compression.word_dictionary import DamagedDictionary
 from shard.storage.item_compression.word_tokens import TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_training import train_words
 from tests.shard.storage.values import CODES, CONTENT, encode_items, make_item, make_value, spans
 
 
-def _decode(frames: Sequence[bytes], codes: WordCodes = CODES) -> list[bytes | None]:
+def _decode(frames: Sequence[bytes], codes: WordCodec = CODES) -> list[bytes | None]:
     """Decode frames one by one, and together as the values of a page; both must agree."""
     values = [make_value(record, 17, frame) for record, frame in enumerate(frames)]
     together = read_values(range(len(frames)), values, 17, codes.decoding, sys.maxsize)
@@ -99,7 +99,7 @@ def test_damaged_dictionaries_are_refused_or_harmless(where: int, byte: int, cut
     else:
         whole[at] = byte
     try:
-        codes = WordCodes(zstandard.ZstdCompressor().compress(bytes(whole)))
+        codes = WordCodec(zstandard.ZstdCompressor().compress(bytes(whole)))
     except DamagedDictionary:
         return
     items = [make_item(5), b"some thing else"]
@@ -111,7 +111,7 @@ def test_damaged_dictionaries_are_refused_or_harmless(where: int, byte: int, cut
 @pytest.mark.parametrize("content", [b"", b"x" * 100, zstandard.ZstdCompressor().compress(b"")])
 def test_a_value_that_is_not_a_dictionary_is_refused(content: bytes) -> None:
     with pytest.raises(DamagedDictionary):
-        WordCodes(content)
+        WordCodec(content)
 
 
 def test_codes_are_as_short_as_their_tokens_are_frequent() -> None:
@@ -128,7 +128,7 @@ def test_codes_are_as_short_as_their_tokens_are_frequent() -> None:
     ]
     content = train_words(*spans(items))
     assert content is not None
-    codes = WordCodes(content)
+    codes = WordCodec(content)
     frames = encode_items([b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)], codes)
     assert 0 < len(frames[0]) < len(frames[1])
     assert _decode(frames, codes) == [b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)]

@@ -1,4 +1,4 @@
-"""Prefix counts: the entries of prefix lists, counted while a batch is read document by document.
+"""The entries of prefix lists, counted while a batch is read document by document.
 
 The words of a batch come by document and field, as the entries of a list do. So the words of a
 field of a document are counted by prefix, and each prefix that has any gets its next entry: nothing

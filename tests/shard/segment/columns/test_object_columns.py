@@ -20,9 +20,9 @@ from coordinator.parameters.geo import polygon_of
 from shard.segment.builder.segment_builder import SegmentBuilder, make_doc_maps, merge_segments
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import element_segment
-from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
+from shard.segment.shared_facet_dictionary import FacetDictionary
 from tests.cluster.test_nested_and_geo_against_oracle import places, variants
 from tests.oracle.elements import elements_of
 from tests.oracle.geo import in_area

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shard.storage import read_ahead
-from shard.storage.read_ahead import FILE_BYTES_MIN, ReadAhead, read_once
+from shard.storage import warm_up
+from shard.storage.warm_up import FILE_BYTES_MIN, WarmUp, read_once
 from tests.threads import no_new_threads
 from tests.waiting import wait_until
 
@@ -37,10 +37,10 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
             raise FileNotFoundError
         return 0
 
-    monkeypatch.setattr(read_ahead, "read_once", note)
-    monkeypatch.setattr(read_ahead, "available_bytes", lambda: 8 << 20)
-    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
-    ahead = ReadAhead(2)
+    monkeypatch.setattr(warm_up, "read_once", note)
+    monkeypatch.setattr(warm_up, "available_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
+    ahead = WarmUp(2)
     for name, size in (("a", FILE_BYTES_MIN), ("b", 7), ("gone", 1 << 30), ("c", 1 << 30)):
         ahead.read(tmp_path / name, size)
     wait_until(lambda: len(read) == 3)
@@ -52,9 +52,9 @@ def test_it_goes_on_once_the_system_starts_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr(read_ahead, "read_once", lambda path, *_: read.append(path.name))
-    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
-    ahead = ReadAhead(1)
+    monkeypatch.setattr(warm_up, "read_once", lambda path, *_: read.append(path.name))
+    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
+    ahead = WarmUp(1)
     with no_new_threads():
         ahead.read(tmp_path / "a", FILE_BYTES_MIN)
     ahead.read(tmp_path / "b", FILE_BYTES_MIN)
@@ -67,12 +67,10 @@ def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_whi
 ) -> None:
     done: list[str] = []
     priorities: list[int] = []
-    monkeypatch.setattr(
-        read_ahead, "read_once", lambda path, _, is_stopping: done.append(path.name)
-    )
-    monkeypatch.setattr(read_ahead, "run_in_background", lambda: priorities.append(len(done)))
-    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.3)
-    ahead = ReadAhead(1)
+    monkeypatch.setattr(warm_up, "read_once", lambda path, _, is_stopping: done.append(path.name))
+    monkeypatch.setattr(warm_up, "run_in_background", lambda: priorities.append(len(done)))
+    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.3)
+    ahead = WarmUp(1)
 
     def note(what: str, _is_stopping: threading.Event) -> None:
         done.append(what)
@@ -92,13 +90,13 @@ def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_whi
 def test_what_cannot_be_read_is_logged_and_the_rest_is_read(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
+    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
     done: list[str] = []
 
     def fail(_is_stopping: threading.Event) -> None:
         raise MemoryError("no room to read into")
 
-    ahead = ReadAhead(1)
+    ahead = WarmUp(1)
     ahead.verify(fail, fail)
     ahead.verify(lambda _: done.append("searched"), lambda _: done.append("all"))
     wait_until(lambda: len(done) == 2)
@@ -107,12 +105,12 @@ def test_what_cannot_be_read_is_logged_and_the_rest_is_read(
 
 
 def test_it_stops_at_once_while_the_rest_waits(tmp_path: Path) -> None:
-    ahead = ReadAhead(1)
+    ahead = WarmUp(1)
     ahead.read(tmp_path / "not there", FILE_BYTES_MIN)
     started = time.monotonic()
     ahead.stop()
-    assert time.monotonic() - started < read_ahead.LATER_SECONDS / 2
+    assert time.monotonic() - started < warm_up.LATER_SECONDS / 2
 
 
 def test_it_stops_without_having_begun() -> None:
-    ReadAhead(1).stop()
+    WarmUp(1).stop()

@@ -1,4 +1,4 @@
-"""After a start: verifies segments and reads stored items into the page cache, before any search.
+"""Warm-up: after a start, verifies segments and reads stored items into the page cache.
 
 Opening an index maps its data.mdb and its large segments, whose blocks are verified when they are
 first touched. So the first searches would wait for the disk: for whole blocks of segments, and once
@@ -52,7 +52,7 @@ class _Step(NamedTuple):
     do: Callable[[], None]
 
 
-class ReadAhead:
+class WarmUp:
     """Verifies and reads files in a thread, which starts with the first of them.
 
     Args:

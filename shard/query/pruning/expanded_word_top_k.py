@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.languages import ALL_LANGUAGES
+from common.analysis.field_languages import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import (
@@ -51,8 +51,8 @@ from shard.query.scoring.bm25f import (
     length_code,
     take_scores,
 )
-from shard.query.scoring.score_selection import best_of, kth_greatest
 from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.top_k_selection import best_of, kth_greatest
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,

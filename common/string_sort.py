@@ -1,4 +1,4 @@
-"""Sorts many texts by code points, in a kernel that does not block other threads.
+"""Sorts many strings by code points, in a kernel that does not block other threads.
 
 `list.sort` keeps the interpreter for as long as it takes, half a second for a million texts.
 """

@@ -1,4 +1,4 @@
-"""Views of a snapshot, with documents deleted, revived, or moved into a merged segment.
+"""The views of the next snapshot: documents deleted, revived, or moved into a merged segment.
 
 A segment never changes; each function returns new views over it.
 """

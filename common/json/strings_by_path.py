@@ -1,4 +1,4 @@
-"""The texts of a decoded document, with the paths of their fields."""
+"""The strings of a decoded document, with the paths of their fields."""
 
 from __future__ import annotations
 

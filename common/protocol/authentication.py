@@ -1,4 +1,4 @@
-"""The handshake of an RPC connection: both sides prove that they know the data directory's secret.
+"""Authentication at the handshake of an RPC connection: both sides prove that they know a secret.
 
     client                                        server
            ◀──────────── challenge: nonce
@@ -6,10 +6,10 @@
            ◀──────────── welcome, proof
     checks proof
 
-The secret itself never crosses the wire: another program may have taken the port that a shard has
-just released, and would otherwise learn the secret, or could impersonate the shard. A proof is an
-HMAC over both nonces, so it is good for one connection only; the two sides prove different texts,
-so neither proof can be sent back to its sender.
+The secret, the data directory's, never crosses the wire: another program may have taken the port
+that a shard has just released, and would otherwise learn the secret, or could impersonate the
+shard. A proof is an HMAC over both nonces, so it is good for one connection only; the two sides
+prove different texts, so neither proof can be sent back to its sender.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.segment.facet_dictionary import FacetDictionary, join_keys
+from shard.segment.shared_facet_dictionary import FacetDictionary, join_keys
 
 keys = st.lists(st.text(max_size=30) | st.sampled_from(["a", "aa", "12345678", "123456789"]))
 

@@ -1,4 +1,4 @@
-r"""The leaves of JSON reading, as kernels: strings, escapes, numbers.
+r"""Scans the tokens of JSON, the leaves of its reading: kernels for strings, escapes, numbers.
 
 `common.json.item_scanner` calls them, which trusts nothing, and `shard.segment.items`, which reads
 only what was scanned before. A position is an index into a byte array.

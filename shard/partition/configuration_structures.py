@@ -1,4 +1,4 @@
-"""Generations: what a shard derives from one configuration of an index.
+"""The structures that a shard derives from one configuration of an index: a generation.
 
 A configuration that differs only in settings that act at query time shares its segments with the
 previous one; another is indexed again (`shard.partition.reindex`).
@@ -14,8 +14,8 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.protocol.messages import IndexEntry
 from shard.segment.builder.segment_builder import SegmentBuilder
-from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ _SIZE_BYTES_MAX: Final = 8
 """Most bytes of the size at the beginning of a frame."""
 
 
-class WordCodes:
+class WordCodec:
     """The words of an index with their codes.
 
     Args:

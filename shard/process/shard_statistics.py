@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from shard.indexes.indexes import Indexes
 
 
-def process_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:
+def shard_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:
     """Return the statistics of this process; opens no index.
 
     Args:
         indexes: of the shard.
         queue_length: how many calls are in progress.
     """
-    merger = indexes.merger
+    scheduler = indexes.merge_scheduler
     in_use = allocated()
     closed = indexes.closed.items()
     return ProcessStatistics(
@@ -43,7 +43,7 @@ def process_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics
             *(
                 (
                     one.partition.number,
-                    index_statistics(one.partition, merger.statistics(one.partition.number)),
+                    index_statistics(one.partition, scheduler.statistics(one.partition.number)),
                 )
                 for one in indexes.open.all()
             ),

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from shard.storage.change_source_positions import (
+    read_positions,
+    roll_back_positions,
+    write_positions,
+)
 from shard.storage.environment import Environment
-from shard.storage.source_positions import read_positions, roll_back_positions, write_positions
 
 
 @pytest.fixture

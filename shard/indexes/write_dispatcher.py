@@ -1,4 +1,4 @@
-"""The write groups of all indexes of a shard: applied, and asked about, whatever index is open."""
+"""Dispatches write groups to the writers of their indexes, and tells what became of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shard.storage.group_log import read_state
 from shard.storage.group_shards import read_extent
 
 
-class WriteGroups:
+class WriteDispatcher:
     """Applies write groups on the writer's thread of their index.
 
     Args:
@@ -40,7 +40,7 @@ class WriteGroups:
             return await result_of(asyncio.wrap_future(done))
 
     def _apply(self, index: OpenIndex, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
-        """Apply groups on the writer's thread, and tell the merger of the state that this makes.
+        """Apply groups on the writer's thread, and tell the merge scheduler of the new state.
 
         Also if the caller is gone, or an error comes after that.
         """
@@ -50,7 +50,7 @@ class WriteGroups:
             return index.writer.apply(request)
         finally:
             if partition.newest.seq > seq:
-                self._indexes.merger.notify(partition.number)
+                self._indexes.merge_scheduler.notify(partition.number)
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group, once the earlier ones are finished."""

@@ -18,8 +18,9 @@ from common.process import fault_injection
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition import merger
-from shard.partition.merger import Job, Merger, flush, work
+from shard.partition import merge_scheduler
+from shard.partition.merge_scheduler import Job, MergeScheduler
+from shard.partition.merger import flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
@@ -38,10 +39,10 @@ class Running:
         self.partition = Partition.create(folder, entry, settings)
         self.writer = Writer(self.partition, self._fail)
         self.thread = ThreadPoolExecutor(1)
-        self.merger = Merger()
-        self.merger.start()
+        self.merge_scheduler = MergeScheduler()
+        self.merge_scheduler.start()
         self.job = Job(self.partition, self.writer, self.thread.submit)
-        self.merger.add(self.job)
+        self.merge_scheduler.add(self.job)
 
     def _fail(self, error: BaseException) -> None:
         raise AssertionError from error
@@ -64,10 +65,10 @@ class Running:
             places=(np.arange(len(changes), dtype=np.uint64) + np.uint64(seq << 32)).tobytes(),
         )
         self.thread.submit(self.writer.apply, request).result()
-        self.merger.notify(1)
+        self.merge_scheduler.notify(1)
 
     def close(self) -> None:
-        self.merger.stop()
+        self.merge_scheduler.stop()
         self.thread.shutdown()
         self.writer.close()
         flush(self.partition)
@@ -164,7 +165,7 @@ def test_memory_is_returned_after_merges_only(
 ) -> None:
     """Not for each index that is opened: allocations of searches wait for it."""
     asked = threading.Event()
-    monkeypatch.setattr(merger, "trim_soon", asked.set)
+    monkeypatch.setattr(merge_scheduler, "trim_soon", asked.set)
 
     while running.job.is_pending:
         time.sleep(0.005)
@@ -204,7 +205,7 @@ def test_full_disk_is_survived(running: Running) -> None:
 def test_a_load_that_merges_do_not_follow_goes_to_files(tmp_path: Path) -> None:
     settings = dataclasses.replace(_SETTINGS, flush_docs=100, flush_bytes=10_000)
     running = Running(tmp_path / "index-1", settings)
-    running.merger.stop()  # as if it were at one merge all the time
+    running.merge_scheduler.stop()  # as if it were at one merge all the time
     partition = running.partition
     ids = iter(range(1_000_000))
     for seq in range(1, 9):
