@@ -27,7 +27,13 @@ from shard.query.filters.disjunctive_facets import intersection, leave_out_each
 from shard.query.filters.filter_only_matches import match_filters, narrow, resolve_groups
 from shard.query.matches import Matches
 from shard.query.scoring.boosting import boosted
-from shard.query.scoring.pinning import PinnedDocs, find_pinned, scores_of, with_docs, without_docs
+from shard.query.scoring.pinned_docs import (
+    PinnedDocs,
+    find_pinned,
+    scores_of,
+    with_docs,
+    without_docs,
+)
 from shard.query.scoring.scratch import SCRATCH
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import TextMatch, match_among, match_text, num_hits_expected

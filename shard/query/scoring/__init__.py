@@ -4,5 +4,5 @@ bm25f              the score of a word in a document; words of many terms
 scratch            the arrays in which scores are summed
 top_k_selection    the k-th greatest score, and who reaches it
 boosting           factors on scores, from the values of items
-pinning            hits that need not match the words
+pinned_docs        hits that need not match the words
 """
