@@ -14,7 +14,7 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
-from coordinator.read.text.respelling import Spelling, respelt
+from coordinator.read.text.respelling import CHARS_MAX, Spelling, respelt
 
 
 class DidYouMean:
@@ -48,8 +48,10 @@ class DidYouMean:
             num_hits: of the search as requested; None: only pinned ones.
             stop_words: of the index.
         """
+        if len(requested.query) > CHARS_MAX or requested.only_ids or requested.page != 1:
+            return None
         typed = typed_words(requested.query, self._analyzer)
-        if typed is None or requested.only_ids or requested.page != 1:
+        if typed is None:
             return None
         tokens, is_open = typed
         try:
