@@ -16,7 +16,7 @@ An index and its items:
 
 A process:
 
-    settings           how they are declared, and read; those of shards: shard_settings
+    setting_sources    how they are declared, and read; those of shards: shard_settings
     limits             every bound, with unit and reason
     errors             every error, with code and status; those of decoding: decode_errors
     deadline           when a response is due

@@ -1,7 +1,7 @@
 """Every setting of a shard process: name, default, unit, and what it is for.
 
-They concern storage, and are called `shard.<name>` (`common.settings` says where values come from).
-The supervisor checks them before it starts anything, and passes them on in variables
+They concern storage, and are called `shard.<name>` (`common.setting_sources` says where values come
+from). The supervisor checks them before it starts anything, and passes them on in variables
 FACETD_SHARD_<NAME>; a shard that is started alone reads these, or the file.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from common.limits import Limits
-from common.settings import Sources, read, read_limits, setting
+from common.setting_sources import Sources, read, read_limits, setting
 
 SECTION: Final = "shard"
 MAP_BYTES_DEFAULT: Final = 64 << 30

@@ -1,9 +1,9 @@
 """Every setting of supervisor and coordinator: name, default, unit, and purpose.
 
-`common.settings` defines where values come from. `facetd config` prints the effective values and
-their origins: these, those of the shards (`common.shard_settings`) and the limits on requests and
-items (`common.limits`). All are checked here, before any process starts; shards receive theirs in
-the environment.
+`common.setting_sources` defines where values come from. `facetd config` prints the effective values
+and their origins: these, those of the shards (`common.shard_settings`) and the limits on requests
+and items (`common.limits`). All are checked here, before any process starts; shards receive theirs
+in the environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from common import data_directory
 from common.limits import Limits
 from common.nearest_name import nearest
-from common.settings import (
+from common.setting_sources import (
     ENVIRONMENT_PREFIX,
     Origin,
     SettingError,

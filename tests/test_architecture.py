@@ -143,7 +143,7 @@ def test_no_class_name_stands_for_two_things() -> None:
 
 def test_pools_of_threads_are_those_whose_refusals_are_final() -> None:
     users = [str(p.relative_to(ROOT)) for p in MODULES if "ThreadPoolExecutor" in p.read_text()]
-    assert users == ["common/process/threads.py"]
+    assert users == ["common/process/thread_pool.py"]
 
 
 def test_work_that_outlives_a_cancellation_is_not_shielded_by_asyncio() -> None:

@@ -2,7 +2,7 @@
 
     decorator      `@kernel`
     types          annotations of arguments and results; `signatures` translates them for numba
-    contracts      preconditions, asserted in a checked build
+    order_checks   preconditions, asserted in a checked build
     extension      loads the compiled kernels; in a changed checkout, rebuilds them first
     sources        which sources they were built from
     jit_cache      numba's cache, where no extension can be built

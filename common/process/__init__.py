@@ -5,7 +5,7 @@ python_command   how a process is started; with its parent it ends: parent_death
 logs             log lines; written by log_writer; request_ids: which requests they belong to
 printable        untrusted text, such as names, for terminals and logs
 loop_scheduler   long steps of an event loop take turns
-threads          pools of threads; priority: of threads
+thread_pool      pools of threads; priority: of threads
 uncancelled      waiting for work that continues when its waiter is cancelled
 memory           how much there is, and giving it back
 fault_injection  points at which tests make a process fail

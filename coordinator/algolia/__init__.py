@@ -9,9 +9,9 @@ combined_queries        the queries of a page → fewer searches
 responses               results in Algolia's form
 
 settings                an index's settings
-rules_and_synonyms      kept in its configuration; in terms of ours: rule_translation,
+stored_rules_and_synonyms  kept in its configuration; in terms of ours: rule_translation,
                         synonym_translation
-objects                 changes of items
+object_changes          changes of items
 keys                    API keys
 
 error_translation       errors that name parameters as Algolia does

@@ -37,7 +37,7 @@ from coordinator.algolia.filters import (
     quoted,
     tag_filters,
 )
-from coordinator.algolia.rules_and_synonyms import ObjectKind, refused, wrong
+from coordinator.algolia.stored_rules_and_synonyms import ObjectKind, refused, wrong
 from coordinator.algolia.unsupported_parameters import is_known
 from coordinator.parameters.kinds import Mistake
 

@@ -40,7 +40,6 @@ from coordinator.algolia.unsupported_parameters import (
     is_known,
 )
 from coordinator.parameters.filter_objects import scalar_fields_of
-from coordinator.parameters.parse import parse_facet, parse_search
 from coordinator.parameters.parsed_parameters import (
     FacetParameters,
     NamedField,
@@ -48,6 +47,7 @@ from coordinator.parameters.parsed_parameters import (
     facet_spec,
 )
 from coordinator.parameters.raw_parameters import RawParameters, query_parameters
+from coordinator.parameters.request_parsing import parse_facet, parse_search
 
 FACET_HITS: Final = 10
 

@@ -29,7 +29,7 @@ from coordinator.algolia.search import SearchedIndex, read_search
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""
 OBJECTS: Final = "objects"
-"""Key within it: rules and synonyms as this protocol stored them (`rules_and_synonyms`)."""
+"""Key within it: rules and synonyms as this protocol stored them (`stored_rules_and_synonyms`)."""
 _SENT: Final = "sent"
 """Key within it: lists of attributes as they were sent."""
 

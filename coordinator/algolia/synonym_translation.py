@@ -16,7 +16,12 @@ from typing import Any, Final
 import orjson
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.algolia.rules_and_synonyms import OBJECT_ID_CHARS_MAX, ObjectKind, refused, wrong
+from coordinator.algolia.stored_rules_and_synonyms import (
+    OBJECT_ID_CHARS_MAX,
+    ObjectKind,
+    refused,
+    wrong,
+)
 
 _TWO: Final = 2
 _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 
 from common.data_directory import explaining_disk_failure
 from common.process.logs import Log
-from common.process.threads import to_the_end
+from common.process.thread_pool import to_the_end
 from coordinator.analytics.search_counts import Day, SlowSearch, Values
 from coordinator.cluster.reader_cluster import OwnerOnly
 

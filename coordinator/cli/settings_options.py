@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from common.settings import environment_name
+from common.setting_sources import environment_name
 from coordinator import settings as settings_module
 from coordinator.cli.escaped_output import echo
 from coordinator.settings import Settings

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import ClassVar, Final
 
 from common import data_directory
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
 from coordinator.cluster.catalog import Catalog

@@ -24,7 +24,7 @@ from common.durable_files import make_folder, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.fault_injection import fault
 from common.process.logs import Log
-from common.process.threads import to_the_end
+from common.process.thread_pool import to_the_end
 from common.protocol.messages import BackupRequest
 from common.protocol.methods import BACKUP
 from coordinator.cluster.catalog import Catalog, Index, program_version

@@ -3,7 +3,7 @@
 A request, in the order of its steps:
 
     app                listens, serves, stops; listening: on every address of a host
-    server             connections, by aiohttp; their number is bounded
+    low_level_server   connections, by aiohttp; their number is bounded
     request            head and body of one request; compressed bodies: decompression
     middleware         what every request goes through before and after its route
     reader_requests    the same where a reader passes requests on to the owner, as reader_messages

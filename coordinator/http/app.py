@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.http.access_control import check_address
 from coordinator.http.listening import BACKLOG, listen
+from coordinator.http.low_level_server import Server
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.responses import reset
-from coordinator.http.server import Server
 
 if TYPE_CHECKING:
     import socket

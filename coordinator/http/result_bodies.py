@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 if TYPE_CHECKING:
-    from coordinator.read.facets.results import FacetResult, RangeResult
+    from coordinator.read.facets.result_types import FacetResult, RangeResult
     from coordinator.read.results import (
         ExplainedItem,
         FacetPage,

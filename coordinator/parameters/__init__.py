@@ -1,13 +1,14 @@
 """From raw parameters to typed ones: one pipeline, which collects every mistake.
 
-Start at `parse`:
+Start at `request_parsing`:
 
 raw_parameters      query string and body, decoded
-parse               one request, raw → typed; request_cache: parsed searches
+request_parsing     one request, raw → typed; request_cache: parsed searches
 table               every parameter, once; parameter: a row of it; value_schemas, option_schemas:
                     their JSON Schemas
 reader              runs the readers of the given parameters; mistakes: collects what is wrong
-search_draft        what has been read so far; assembly: draft → typed, with the index's defaults
+search_draft        what has been read so far
+parameters_from_draft  draft → typed, with the index's defaults
 parsed_parameters   the results
 
 readers             one function per parameter

@@ -1,4 +1,4 @@
-"""Parameters: what a request asks for, frozen and typed; the result of `parse.parse_…`."""
+"""Parameters: what a request asks for, frozen and typed; what `request_parsing` returns."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
                             none ─▶ mistake                              └─▶ mistake, continue
 
 Rows have stages: a parameter that depends on others (`order` on `sort_field`, `filters` on the
-options of `facets`) is read after them. Finally `assembly` fills the gaps from the index's
-configuration, or all mistakes are raised as one error.
+options of `facets`) is read after them. Finally `parameters_from_draft` fills the gaps from the
+index's configuration, or all mistakes are raised as one error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from common.errors import ServiceError
-from coordinator.parameters.assembly import check_groups, search_parameters
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import Mistake, json_of_text
 from coordinator.parameters.mistakes import Mistakes
+from coordinator.parameters.parameters_from_draft import check_groups, search_parameters
 from coordinator.parameters.raw_parameters import QueryText
 from coordinator.parameters.search_draft import SearchDraft
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from common.process import logs
 from common.process.memory import configure_allocator
 from common.process.priority import keep_up, run_in_background
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

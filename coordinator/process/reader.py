@@ -22,7 +22,7 @@ from common.errors import Unavailable
 from common.process.logs import Log
 from common.process.memory import trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.cluster.reader_cluster import (
     POLL_SECONDS,

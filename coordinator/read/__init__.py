@@ -7,12 +7,12 @@ Start at `search`, one search from parameters to result, along the parts of the 
     scatter                 the request to every shard
     paging                  the hits of a page, by merge; across pages: cursor
     stored_items            their bytes; rendering adds marks and scores
-    second_round_trips      requests that depend on the hits: hit_groups, …
+    hit_and_bucket_details  requests that depend on the hits: hit_groups, …
     results                 what comes out
 
 Other requests:
 
-    multi_search_cost       how many searches at a time; as one list: federated_search
+    multi_search_cost       how many searches at a time; as one list: federated_merge
     facet_pages             one page of a facet's buckets
     cursor_scan             the items that a change or an export takes in
     similar                 more like an item

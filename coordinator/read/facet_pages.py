@@ -13,7 +13,7 @@ from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.read_path import ReadPath
 from coordinator.read.results import FacetPage, ShardSummary

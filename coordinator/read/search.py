@@ -36,15 +36,19 @@ from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
 from coordinator.read.facets.ranges import merge_ranges
-from coordinator.read.facets.results import CubeResult, FacetResult
+from coordinator.read.facets.result_types import CubeResult, FacetResult
 from coordinator.read.facets.trees import merge_trees
 from coordinator.read.field_checks import search_warnings
+from coordinator.read.hit_and_bucket_details import (
+    joint_counts,
+    with_group_hits,
+    with_value_statistics,
+)
 from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_path import ReadPath
 from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome
-from coordinator.read.second_round_trips import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.similar import SimilarItems
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.near_terms import NearTerms, Scope

@@ -11,10 +11,10 @@ from __future__ import annotations
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.progress import Progress
 from coordinator.replication.host.serving import Serving
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.stream import LogStream
 from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
@@ -42,7 +42,7 @@ class Replica:
         stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
         progress = Progress(settings.data_dir)
         serving = Serving(cluster, progress)
-        self._host = ThisHost(settings, cluster, catalog, stream, progress, serving)
+        self._host = HostContext(settings, cluster, catalog, stream, progress, serving)
         self.log = SharedLog(self._host, processes)
         self._tasks = HostTasks()
 

@@ -35,13 +35,13 @@ from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying.applying import Applier, ReplicaStopped
-from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.applying.cross_host_groups import CrossHostGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.following import Follower
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.pending_changes import PendingChanges
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
@@ -79,7 +79,7 @@ class SharedLog(WriteLog):
 
     is_shared: ClassVar[bool] = True
 
-    def __init__(self, host: ThisHost, processes: ShardProcesses) -> None:
+    def __init__(self, host: HostContext, processes: ShardProcesses) -> None:
         self._host = host
         self.serving = host.serving
         self.watch = LogWatch(host, elections_of(host.settings))
@@ -92,7 +92,9 @@ class SharedLog(WriteLog):
         self._comparisons = ComparisonScheduler(host, self.watch, publisher, self._stop_for_good)
         groups = None
         if host.cluster.placed is not None:
-            groups = PlacedGroups(host, host.cluster.placed, self._applier, self._own, self._tasks)
+            groups = CrossHostGroups(
+                host, host.cluster.placed, self._applier, self._own, self._tasks
+            )
         self._follower = Follower(
             host,
             self._applier,

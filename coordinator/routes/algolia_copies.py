@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
-from coordinator.algolia import rules_and_synonyms
+from coordinator.algolia import stored_rules_and_synonyms as stored
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.cluster.catalog import Index
@@ -53,16 +53,16 @@ async def operation(services: Services, request: Request) -> Response:
     body = required_body(services, request)
     wrong = next((name for name in body if name not in ("operation", "destination", "scope")), None)
     if wrong is not None:
-        raise rules_and_synonyms.refused(wrong, "is not a member of an operation")
+        raise stored.refused(wrong, "is not a member of an operation")
     what, destination, scope = body.get("operation"), body.get("destination"), body.get("scope")
     if what not in ("copy", "move"):
-        raise rules_and_synonyms.wrong("operation", 'must be "copy" or "move"')
+        raise stored.wrong("operation", 'must be "copy" or "move"')
     if not isinstance(destination, str):
-        raise rules_and_synonyms.wrong("destination", "must name an index")
+        raise stored.wrong("destination", "must name an index")
     if scope is not None and (not isinstance(scope, list) or not set(map(str, scope)) <= {*_SCOPE}):
-        raise rules_and_synonyms.wrong("scope", f"must list some of {', '.join(_SCOPE)}")
+        raise stored.wrong("scope", f"must list some of {', '.join(_SCOPE)}")
     if scope and what == "move":
-        raise rules_and_synonyms.refused("scope", "cannot be honoured: an index moves as a whole")
+        raise stored.refused("scope", "cannot be honoured: an index moves as a whole")
     check_index_name(destination, services.settings.limits)
     services.guard.check_index(request.caller, destination)
     source = _source(services, request, destination)
@@ -119,7 +119,7 @@ async def _copy_parts(
         services,
         request,
         destination,
-        lambda before: rules_and_synonyms.copied(parts, before, scope, _KINDS),
+        lambda before: stored.copied(parts, before, scope, _KINDS),
     )
 
 

@@ -21,7 +21,7 @@ from common.placement import canonical_id
 from common.protocol.write_operations import Outcome
 from coordinator.algolia.error_translation import wrong
 from coordinator.algolia.filters import expression_of
-from coordinator.algolia.objects import ObjectChange, read_change
+from coordinator.algolia.object_changes import ObjectChange, read_change
 from coordinator.algolia.parameter_readers import texts
 from coordinator.algolia.responses import object_of
 from coordinator.algolia.search import (

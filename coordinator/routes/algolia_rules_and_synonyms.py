@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
-from coordinator.algolia import rules_and_synonyms
+from coordinator.algolia import stored_rules_and_synonyms as stored
 from coordinator.algolia.rule_translation import RULES, conditions_of
-from coordinator.algolia.rules_and_synonyms import ObjectKind
 from coordinator.algolia.search import query_string_parameters
+from coordinator.algolia.stored_rules_and_synonyms import ObjectKind
 from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
@@ -44,7 +44,7 @@ async def _get_one(kind: ObjectKind, services: Services, request: Request) -> Re
     """Answer `GET /1/indexes/{index}/rules/{id}`, and that of synonyms."""
     name, object_id = request.arguments
     index, _ = find_index(services, request, name)
-    entry = rules_and_synonyms.read(index.document, kind).get(object_id)
+    entry = stored.read(index.document, kind).get(object_id)
     if entry is None:
         raise NotFound("ObjectID does not exist", code="item_not_found")
     return json_response(entry.document)
@@ -55,7 +55,7 @@ async def _save_one(kind: ObjectKind, services: Services, request: Request) -> R
     name, object_id = request.arguments
     _check_options(request, ())
     body = required_body(services, request)
-    id_, entry = rules_and_synonyms.stored_entry(body, kind, kind.name[:-1], object_id)
+    id_, entry = stored.stored_entry(body, kind, kind.name[:-1], object_id)
     answer = await _change(services, request, name, kind, lambda found: found | {id_: entry})
     member = "id" if kind is SYNONYMS else "objectID"
     return json_response({**answer, member: id_, "updatedAt": now()})
@@ -68,8 +68,8 @@ async def _delete_one(kind: ObjectKind, services: Services, request: Request) ->
     _check_options(request, ())
 
     def without(
-        found: dict[str, rules_and_synonyms.StoredObject],
-    ) -> dict[str, rules_and_synonyms.StoredObject]:
+        found: dict[str, stored.StoredObject],
+    ) -> dict[str, stored.StoredObject]:
         return {id_: entry for id_, entry in found.items() if id_ != object_id}
 
     answer = await _change(services, request, name, kind, without)
@@ -88,14 +88,11 @@ async def _save_many(kind: ObjectKind, services: Services, request: Request) -> 
     listed = decode_json(request.body, limits)
     if not isinstance(listed, list):
         raise InvalidRequest(f"the body must be a list of {kind.name}", code="invalid_body")
-    new = dict(
-        rules_and_synonyms.stored_entry(one, kind, f"{kind.name}[{i}]")
-        for i, one in enumerate(listed)
-    )
+    new = dict(stored.stored_entry(one, kind, f"{kind.name}[{i}]") for i, one in enumerate(listed))
 
     def with_new(
-        found: dict[str, rules_and_synonyms.StoredObject],
-    ) -> dict[str, rules_and_synonyms.StoredObject]:
+        found: dict[str, stored.StoredObject],
+    ) -> dict[str, stored.StoredObject]:
         return new if is_clearing else found | new
 
     answer = await _change(services, request, request.arguments[0], kind, with_new)
@@ -119,30 +116,30 @@ async def _search(kind: ObjectKind, services: Services, request: Request) -> Res
     given = {name: value for name, value in given.items() if value is not None}
     query = given.pop("query", "")
     if not isinstance(query, str):
-        raise rules_and_synonyms.wrong("query", "must be a text")
+        raise stored.wrong("query", "must be a text")
     pages = {}
     for name, default in (("page", 0), ("hitsPerPage", _HITS_PER_PAGE)):
         try:
             pages[name] = integer(given.pop(name, default), 0, "page_max", limits)
         except Mistake as mistake:
-            raise rules_and_synonyms.wrong(name, mistake.message) from None
-    found = rules_and_synonyms.matching(rules_and_synonyms.read(index.document, kind), query)
+            raise stored.wrong(name, mistake.message) from None
+    found = stored.matching(stored.read(index.document, kind), query)
     if kind is SYNONYMS:
         types = given.pop("type", "")
         if not isinstance(types, str):
-            raise rules_and_synonyms.wrong("type", "must be a text")
+            raise stored.wrong("type", "must be a text")
         wanted = [one.lower() for one in types.split(",") if one]
         found = [one for one in found if not wanted or one["type"].lower() in wanted]
     else:
         enabled, anchoring = given.pop("enabled", None), given.pop("anchoring", None)
         if enabled is not None and not isinstance(enabled, bool):
-            raise rules_and_synonyms.wrong("enabled", "must be true or false")
+            raise stored.wrong("enabled", "must be true or false")
         if anchoring is not None and anchoring not in _ANCHORS:
-            raise rules_and_synonyms.wrong("anchoring", f"must be one of {', '.join(_ANCHORS)}")
+            raise stored.wrong("anchoring", f"must be one of {', '.join(_ANCHORS)}")
         found = [one for one in found if _passes(one, enabled, anchoring)]
     if given:
         name = min(given)
-        raise rules_and_synonyms.refused(name, f"is not a member of a search for {kind.name}")
+        raise stored.refused(name, f"is not a member of a search for {kind.name}")
     page, size = pages["page"], pages["hitsPerPage"]
     answer = {"hits": found[page * size : (page + 1) * size], "nbHits": len(found)}
     if kind is RULES:
@@ -169,9 +166,9 @@ def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, Any]:
     options = _options(request)
     for name, value in options.items():
         if name not in (*known, "forwardToReplicas"):
-            raise rules_and_synonyms.refused(name, "is not an option of this page")
+            raise stored.refused(name, "is not an option of this page")
         if value not in ("true", "false"):
-            raise rules_and_synonyms.wrong(name, "must be true or false")
+            raise stored.wrong(name, "must be true or false")
     return options
 
 
@@ -181,15 +178,14 @@ async def _change(
     name: str,
     kind: ObjectKind,
     change: Callable[
-        [dict[str, rules_and_synonyms.StoredObject]], dict[str, rules_and_synonyms.StoredObject]
+        [dict[str, stored.StoredObject]],
+        dict[str, stored.StoredObject],
     ],
 ) -> dict[str, Any]:
     """Change the objects of one kind in an index's configuration; return the start of an answer."""
 
     def changed(document: dict[str, Any]) -> dict[str, Any]:
-        return rules_and_synonyms.written(
-            document, kind, change(rules_and_synonyms.read(document, kind)).values()
-        )
+        return stored.written(document, kind, change(stored.read(document, kind)).values())
 
     index = await reconfigure(services, request, name, changed)
     return {"taskID": task_id(services, index)}

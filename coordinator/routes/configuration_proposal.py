@@ -12,7 +12,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.parse import parse_search
+from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.configuration_proposal import propose, spread_pages
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.errors import ConfigurationSwitched, Unavailable
-from coordinator.parameters.parse import parse_search
 from coordinator.parameters.parsed_parameters import SearchParameters
+from coordinator.parameters.request_parsing import parse_search
 from coordinator.parameters.table import RESTRICTING_PARAMETERS
 from coordinator.read.cursor import START, Cursor
 from coordinator.read.rendering import rendered_items

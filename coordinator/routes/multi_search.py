@@ -17,10 +17,10 @@ from coordinator.http.result_bodies import merged_body, separated
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
-from coordinator.parameters.parse import parse_search, parse_searches
 from coordinator.parameters.parsed_parameters import MergedPage, NamedSearch, SearchParameters
 from coordinator.parameters.raw_parameters import decode_search
-from coordinator.read.federated_search import (
+from coordinator.parameters.request_parsing import parse_search, parse_searches
+from coordinator.read.federated_merge import (
     Member,
     check_orders,
     check_ranges,

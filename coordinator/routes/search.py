@@ -21,13 +21,13 @@ from coordinator.http.result_bodies import (
 )
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.parse import parse_facet, parse_search
 from coordinator.parameters.parsed_parameters import (
     FacetParameters,
     SearchParameters,
     without_zeros,
 )
 from coordinator.parameters.raw_parameters import decode_search, query_parameters
+from coordinator.parameters.request_parsing import parse_facet, parse_search
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings

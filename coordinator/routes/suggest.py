@@ -9,7 +9,7 @@ import msgspec
 from coordinator.http.responses import Response
 from coordinator.http.result_bodies import suggestions_body
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.parse import parse_suggest
+from coordinator.parameters.request_parsing import parse_suggest
 from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.routes.search import narrowed, raw_parameters, search_routes
 

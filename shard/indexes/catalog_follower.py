@@ -17,7 +17,7 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes.closed_index import digest_of
 from shard.indexes.configuring import Configurer
 from shard.indexes.indexes import Indexes
-from shard.partition.index_entry import read_restored
+from shard.partition.stored_index_entry import read_restored
 from shard.storage.manifest import SHARD_FILE
 from shard.storage.storage_errors import StorageFailure, explaining_refusal
 

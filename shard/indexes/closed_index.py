@@ -12,9 +12,9 @@ from msgspec import Struct
 from common.errors import InternalError
 from common.protocol.messages import IndexEntry, IndexStatisticsResponse
 from shard.partition.derived_files import bytes_on_disk
-from shard.partition.index_entry import manifest_entry, read_entry
 from shard.partition.partition import Partition
 from shard.partition.recovery import check_truth
+from shard.partition.stored_index_entry import manifest_entry, read_entry
 from shard.storage.environment import DATA_FILE, Environment
 from shard.storage.group_log import read_state
 from shard.storage.manifest import MANIFEST_FILE, IndexManifest, UnreadableManifest, read_manifest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from common.process.request_ids import carried
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merge_scheduler import MergeScheduler

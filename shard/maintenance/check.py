@@ -31,14 +31,14 @@ from common.data_directory import DataDirectoryError
 from common.errors import InternalError, ServiceError
 from common.process import logs
 from common.process.printable import printable
-from common.settings import SettingError, Sources
+from common.setting_sources import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
-from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
+from shard.partition.stored_index_entry import manifest_entry
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.doc_records import places_of, records_of
 from shard.segment.field_registry import FieldRegistry

@@ -38,11 +38,11 @@ from common.placement import shards_of
 from common.process import logs
 from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry
-from common.settings import SettingError, Sources
+from common.setting_sources import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import rebuild_index
-from shard.partition.index_entry import read_entry, read_restored, write_restored
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
+from shard.partition.stored_index_entry import read_entry, read_restored, write_restored
 from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.documents import DocumentStore

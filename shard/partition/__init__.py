@@ -4,7 +4,7 @@ partition                 all that follows, together
 recovery                  opening it after whatever happened; opening_progress
 stored_batches            stored items, read back to be indexed again
 derived_files             its segments and dictionaries on disk
-index_entry               its number, name and configuration
+stored_index_entry        its number, name and configuration
 configuration_structures  what one configuration makes of its items
 snapshots_in_use          the states that searches can name
 snapshot_updates          the next state, after a write or a merge
@@ -12,7 +12,7 @@ logged_groups             the write groups in the log: final, or still named by 
 purge_queue               dead records that no segment has any more
 
 writer                    a group of operations: durable, visible, acknowledged
-group_planner             which documents it stores and removes; rule by rule: write_plan
+write_group_planner       which documents it stores and removes; rule by rule: write_plan
 merge_scheduler           background work: merges, files, purges; one step of it: merger
 merge_policy              which segments to merge; which documents this drops: droppable_documents
 reindex                   another configuration over the same items

@@ -26,8 +26,8 @@ from common.errors import InternalError, InvalidRequest, StorageFull
 from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.shard_settings import ShardSettings
-from shard.partition.index_entry import write_restored
 from shard.partition.partition import Partition
+from shard.partition.stored_index_entry import write_restored
 from shard.storage.change_source_positions import roll_back_positions
 from shard.storage.environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.group_log import read_groups, read_state, write_state

@@ -35,13 +35,13 @@ from common.shard_settings import ShardSettings
 from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable_documents import are_there
-from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.logged_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.partition.snapshot_updates import delete_records, with_merged, without_groups
 from shard.partition.snapshots_in_use import SnapshotsInUse
+from shard.partition.stored_index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot

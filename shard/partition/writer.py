@@ -35,7 +35,7 @@ from common.process.fault_injection import fault
 from common.process.logs import Log
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -43,8 +43,8 @@ from common.protocol.messages import (
     OutcomesResponse,
 )
 from common.protocol.write_operations import Operation
-from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
+from shard.partition.write_group_planner import Additions, GroupPlanner, Planned
 from shard.segment.doc_records import record_bounds
 from shard.segment.segment import Segment
 from shard.storage.change_source_positions import roll_back_positions, write_positions

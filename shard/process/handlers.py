@@ -19,7 +19,7 @@ from common.process.fault_injection import fault
 from common.process.loop_scheduler import LoopScheduler
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,

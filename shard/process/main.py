@@ -14,7 +14,7 @@ import click
 
 from common.process import logs
 from common.process.priority import keep_up
-from common.settings import LogSettings, SettingError, Sources
+from common.setting_sources import LogSettings, SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.process.server import Identity, run
 

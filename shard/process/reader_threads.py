@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from common.deadline import check_call
 from common.process.priority import run_after_searches
 from common.process.request_ids import carried
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 
 READERS: Final = 3
 READERS_OF_ONE_INDEX: Final = READERS - 1

@@ -33,7 +33,7 @@ from common.process.parent_death import (
     ask_for_parent_death_signal,
     watch_parent,
 )
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.protocol.authentication import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.byte_words import count_ones, load_u64
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import (
     U32,
     I64Array,

@@ -3,7 +3,7 @@
     environment          the LMDB environment of an index
     reader_gate          many readers of it, or one writer alone
     meta_page            its meta pages, checked before LMDB trusts them
-    page_check           its other pages, checked before LMDB follows them
+    lmdb_page_check      its other pages, checked before LMDB follows them
     storage_errors       errors of the disk, and of damaged files
     lmdb_codecs          encodes its keys and values
     documents            record → the bytes that a client sent

@@ -49,7 +49,7 @@ from shard.storage.lmdb_codecs import (
     key_number,
     number_key,
 )
-from shard.storage.page_check import END
+from shard.storage.lmdb_page_check import END
 
 _SIZE_BYTES = 18
 """Bytes at the start of a zstd frame without magic number that suffice to read its size."""

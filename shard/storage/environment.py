@@ -49,8 +49,8 @@ import lmdb
 from common.durable_files import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
+from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.meta_page import read_meta_page
-from shard.storage.page_check import DamagedPage, Pages
 from shard.storage.reader_gate import ReaderGate
 from shard.storage.residency import Mapping, find_mappings, release_pages
 from shard.storage.storage_errors import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.settings import LogSettings, SettingError, Sources
+from common.setting_sources import LogSettings, SettingError, Sources
 from common.shard_settings import ShardSettings
 
 ROOT = Path(__file__).resolve().parents[2]

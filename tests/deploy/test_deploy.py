@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from common.settings import environment_name
+from common.setting_sources import environment_name
 from coordinator import settings as settings_module
 from tests.service import ROOT, Service, free_port, is_running, process_tree
 

@@ -30,7 +30,7 @@ from coordinator.parameters.parsed_parameters import (
     SuggestParameters,
 )
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache

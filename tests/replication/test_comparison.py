@@ -23,7 +23,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.log.entries import HostReport, IndexFingerprint
-from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.peers.comparison import MARKS_KEPT, DigestComparer, judge
 from coordinator.settings import Settings
 from tests.cluster.test_metrics import REPLICA_FAMILIES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.replication.log.election_trigger import (
     Voter,
     can_elect,
@@ -16,7 +16,7 @@ from coordinator.replication.log.election_trigger import (
     is_without_leader,
     vote_request,
 )
-from coordinator.replication.log.stream_state import RaftGroup
+from coordinator.replication.log.jetstream_info import RaftGroup
 from coordinator.settings import Settings
 
 

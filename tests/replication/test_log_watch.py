@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import Unavailable
 from coordinator.replication.host.log_watch import COMPLETE_SECONDS, FRESH_SECONDS, LogWatch
-from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.publishing.publishing import Publisher
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from common.errors import ServiceError
 from coordinator.replication.applying.applying import Applier
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.pending_changes import PendingChanges
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import CONTENT_BYTES_MAX, Kind
 from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPublished
 from coordinator.replication.log.stream import DUPLICATES_SECONDS
@@ -85,7 +85,7 @@ def publisher_to(log: _Log) -> Publisher:
             pass
 
     host = SimpleNamespace(cluster=None, stream=log)
-    return Publisher(cast(ThisHost, host), cast(LogWatch, Watch()), cast(Applier, None))
+    return Publisher(cast(HostContext, host), cast(LogWatch, Watch()), cast(Applier, None))
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from coordinator.replication.host import progress as progress_module
 from coordinator.replication.host.progress import Progress
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
-from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.startup import startup
 from coordinator.replication.startup.startup import Startup
 from coordinator.settings import Settings

@@ -21,7 +21,7 @@ from typing import Any
 import lmdb
 
 from common.process import fault_injection, priority
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
 from shard.caches import background_tasks as options

@@ -20,7 +20,7 @@ from tests.simulation.world import World
 
 KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.writer.OPEN_SEGMENT_DOCS_MAX": (1, 4, 128),
-    "shard.partition.group_planner.PLAN_SINGLY_MAX": (0, 3, 64),
+    "shard.partition.write_group_planner.PLAN_SINGLY_MAX": (0, 3, 64),
     "shard.storage.lmdb_codecs.ITEMS_AT_ONCE": (1, 2_048),
     "shard.partition.writer.PURGE_RECORDS_MAX": (1, 5, 1_000),
     "shard.partition.writer.GROUPS_UNCOMPACTED_MAX": (0, 3, 256),

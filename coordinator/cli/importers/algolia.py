@@ -17,7 +17,7 @@ from common.limits import DEFAULT_LIMITS
 from common.option_values import parse_language
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rule_translation import RULES
-from coordinator.algolia.rules_and_synonyms import ObjectKind, stored_entry, written
+from coordinator.algolia.stored_rules_and_synonyms import ObjectKind, stored_entry, written
 from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.cli.importers.engine_exports import (
     converting,

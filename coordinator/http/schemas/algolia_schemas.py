@@ -7,7 +7,7 @@ from typing import Any, Final
 from common.limits import DEFAULT_LIMITS
 from common.partial_updates import NAMES as CHANGES
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
-from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
+from coordinator.algolia.object_changes import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
 from coordinator.algolia.parameter_table import BY_NAME, or_null, parameters_schema
 from coordinator.algolia.rule_translation import RULE_SCHEMA
 from coordinator.algolia.settings import settings_schema

@@ -29,7 +29,7 @@ from threading import Thread
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.http.access_control import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
@@ -48,9 +48,9 @@ from coordinator.process.joining.peer_recovery import (
 from coordinator.process.joining.snapshot_bootstrap import CONNECT_SECONDS_MAX, fill
 from coordinator.process.joining.unresolved_log_servers import warn_of_unknown_names
 from coordinator.replication.host.replica_file import read_replica
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
-from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.settings import Settings
 
 _log = Log("replica")

@@ -7,6 +7,7 @@ from pathlib import Path
 from common.process.logs import Log
 from coordinator.cluster.shard_copies import shown_shards
 from coordinator.replication.host.replica_file import ReplicaFile
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_safety import (
     dangers_of_servers,
     dangers_of_stream,
@@ -14,7 +15,6 @@ from coordinator.replication.log.log_safety import (
     refusal,
 )
 from coordinator.replication.log.stream import LogStream
-from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.settings import Settings
 
 _log = Log("replica")

@@ -9,6 +9,6 @@ key_search             search within the values; text_order sorts them
 facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
 unconfigured_facets    values of fields that are not facets
 ranges                 intervals and histograms; of category trees: trees
-results                all of these as a response shows them
+result_types           all of these as a response shows them
 cube                   joint counts with the bins of a numeric field
 """

@@ -29,7 +29,7 @@ from common.protocol.messages import (
 from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import edge_of, range_buckets
-from coordinator.read.facets.results import CubeResult, FacetResult
+from coordinator.read.facets.result_types import CubeResult, FacetResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parsed_parameters import FacetParameters, KeyTypos, SearchParameters
 from coordinator.read.facets.bucket_selection import (
@@ -37,7 +37,7 @@ from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.plan import CountedFacets
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.facets.unconfigured_facets import field_results
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from coordinator.parameters.parsed_parameters import FacetSpec
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.ranges import finite
-from coordinator.read.facets.results import FacetResult, FacetStats
+from coordinator.read.facets.result_types import FacetResult, FacetStats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

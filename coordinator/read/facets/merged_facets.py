@@ -18,7 +18,7 @@ from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.result_types import FacetResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

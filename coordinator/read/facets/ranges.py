@@ -12,7 +12,7 @@ from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import RangeRequest, SearchResponse
 from common.values import INTEGER_MAX, INTEGER_MIN
-from coordinator.read.facets.results import RangeResult
+from coordinator.read.facets.result_types import RangeResult
 
 
 def merge_ranges(

@@ -21,7 +21,7 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import NumberSummary, SummedBucket
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import finite
-from coordinator.read.facets.results import FacetResult
+from coordinator.read.facets.result_types import FacetResult
 
 _STEP_BUCKETS: Final = 32
 """Buckets whose statistics are added up in a step, 10 µs each."""

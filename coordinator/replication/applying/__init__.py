@@ -2,6 +2,6 @@
 
 applying          applies them
 waiting_groups    those of an index that are applied together
-placed_groups     where other hosts hold some of the shards: outcomes from several hosts
+cross_host_groups  where other hosts hold some of the shards: outcomes from several hosts
 recent_outcomes   what became of groups, for the host that published them
 """

@@ -13,8 +13,8 @@ from typing import Final
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import ComparisonMark, HostReport, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.peers.comparison import DigestComparer
@@ -40,7 +40,7 @@ class ComparisonScheduler:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         watch: LogWatch,
         publisher: Publisher,
         stop_for_good: Callable[[str], None],

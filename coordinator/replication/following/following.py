@@ -17,14 +17,14 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.applying import Applier, ReplicaStopped
-from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.applying.cross_host_groups import CrossHostGroups
 from coordinator.replication.applying.waiting_groups import Step, WaitingGroup, WaitingGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import (
     ComparisonMark,
     HostReport,
@@ -53,18 +53,18 @@ class Follower:
         own: changes of this host that are under way.
         changes: puts changes of the catalog in force.
         comparisons: takes part in them.
-        placed_groups: applies groups where each host holds some shards; else None.
+        cross_host_groups: applies groups where each host holds some shards; else None.
         tasks: keeps what runs in the background.
     """
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         applier: Applier,
         own: PendingChanges,
         changes: CatalogChanges,
         comparisons: ComparisonScheduler,
-        placed_groups: PlacedGroups | None,
+        cross_host_groups: CrossHostGroups | None,
         tasks: HostTasks,
     ) -> None:
         self._host = host
@@ -75,7 +75,7 @@ class Follower:
         self._own = own
         self._changes = changes
         self._comparisons = comparisons
-        self._placed_groups = placed_groups
+        self._cross_host_groups = cross_host_groups
         self._steps: deque[Step] = deque()
         self._num_bytes = 0
         self._pieces = Pieces(host.stream)
@@ -150,7 +150,7 @@ class Follower:
             own = self._own.pop(entry.id, None)
             self._finish(step)
             if own is not None:
-                if self._placed_groups is not None:
+                if self._cross_host_groups is not None:
                     self._tasks.start(self._answer_when_shown(step.seq, own, is_adopted))
                 else:
                     own.conclude(is_adopted)
@@ -170,7 +170,7 @@ class Follower:
         dividing = asyncio.create_task(divided(group, self._host.cluster.num_shards, step.seq))
         waiting = self._waiting.get(index)
         if waiting is None:
-            groups_max = UNDER_WAY_MAX if self._placed_groups is None else 1
+            groups_max = UNDER_WAY_MAX if self._cross_host_groups is None else 1
             waiting = self._waiting[index] = WaitingGroups(
                 groups_max, settings.group_bytes, settings.group_operations
             )
@@ -194,9 +194,9 @@ class Follower:
                 if one.id in self._own:
                     for batch in self._own[one.id].batches:
                         batch.fail(index_deleted())
-        elif self._placed_groups is not None:
+        elif self._cross_host_groups is not None:
             for one in groups:
-                await self._placed_groups.apply(one.divided, one.id, self._own.get(one.id))
+                await self._cross_host_groups.apply(one.divided, one.id, self._own.get(one.id))
                 self._finish(one.step)
             return
         else:

@@ -1,6 +1,6 @@
 """This host: how far it is, and what of its own is under way.
 
-this_host        this host and its log: every part works with these
+host_context     this host and its log: every part works with these
 host_tasks       work that ends with it
 progress         how far it is; on disk: replica_file
 seq_waiters      requests that wait until it is somewhere

@@ -10,10 +10,10 @@ from typing import Final
 from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.election_trigger import Elections
+from coordinator.replication.log.jetstream_info import RaftGroup, StreamInfo
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream_state import RaftGroup, StreamInfo
 
 ASK_SECONDS: Final = 0.5
 """Interval between two polls of the log's leader; the lag is known as exactly as this."""
@@ -51,7 +51,7 @@ class LogWatch:
         elected: done when another leader answers; then there is a new one of these.
     """
 
-    def __init__(self, host: ThisHost, elections: Elections | None) -> None:
+    def __init__(self, host: HostContext, elections: Elections | None) -> None:
         self._progress = host.progress
         self._serving = host.serving
         self._stream = host.stream

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from common.process.logs import Log
-from common.process.threads import to_the_end
+from common.process.thread_pool import to_the_end
 from coordinator.replication.host.replica_file import (
     Position,
     ReplicaFile,

@@ -1,6 +1,6 @@
 """The log: JetStream's stream, and what its entries say.
 
-stream            publishes to it, reads it; its state and that of its servers: stream_state
+stream            publishes to it, reads it; its state and that of its servers: jetstream_info
 log_connection    the connection to its servers; errors: log_errors
 election_trigger  asks for a leader as soon as the old one is dead
 log_safety        a log that could lose entries is refused

@@ -30,11 +30,11 @@ from typing import Any, Final
 import orjson
 
 from common.process.logs import Log
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.addresses import without_user
+from coordinator.replication.log.jetstream_info import RaftGroup
 from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream_state import RaftGroup
 from coordinator.settings import Settings
 
 ANSWER_SECONDS: Final = 0.2

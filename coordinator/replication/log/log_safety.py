@@ -22,7 +22,7 @@ import orjson
 from common.limits import Limits
 from coordinator.addresses import monitor_urls, without_user
 from coordinator.replication.log.entries import FORMAT
-from coordinator.replication.log.stream_state import (
+from coordinator.replication.log.jetstream_info import (
     CLUSTER_KEY,
     FORMAT_KEY,
     LIMITS_KEY,

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from common.process.logs import Log
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.startup.transfer import find_offers
 
@@ -25,7 +25,7 @@ class LogTrimmer:
         host: this one.
     """
 
-    def __init__(self, host: ThisHost) -> None:
+    def __init__(self, host: HostContext) -> None:
         self._host = host
         self._stream = host.stream
         self._placed = host.cluster.placed

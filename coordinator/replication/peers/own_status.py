@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from coordinator.replication.applying.applying import Applier
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.peers.comparison import DigestComparer
 
 FOR_ADMINS: Final = "GET /_cluster says more to a key with admin"
@@ -53,7 +53,7 @@ class HostStatus(NamedTuple):
 
 
 def host_status(
-    host: ThisHost, watch: LogWatch, applier: Applier, comparer: DigestComparer
+    host: HostContext, watch: LogWatch, applier: Applier, comparer: DigestComparer
 ) -> HostStatus:
     """Return the status of this host.
 

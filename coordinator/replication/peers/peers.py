@@ -21,7 +21,7 @@ from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.peers.own_status import HostStatus
 
@@ -71,7 +71,7 @@ class Peers:
         state_of_log: returns the state of this host and of the log.
     """
 
-    def __init__(self, host: ThisHost, state_of_log: Callable[[], HostStatus]) -> None:
+    def __init__(self, host: HostContext, state_of_log: Callable[[], HostStatus]) -> None:
         self._host = host
         self._stream = host.stream
         self._settings = host.settings

@@ -11,7 +11,7 @@ import msgspec
 
 from common.process.logs import Log
 from coordinator.cluster.shard_copies import PlacedShards
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
 
@@ -35,7 +35,7 @@ class KnownHosts:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         placed: PlacedShards,
         store: TableStore,
         tls: partial[ssl.SSLContext] | None,

@@ -34,8 +34,8 @@ from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying.applying import Applier
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.log.log_errors import LogAway, LogBroken
 from coordinator.replication.log.long_entries import Pieces, divided
@@ -83,7 +83,7 @@ class Mover:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         follower: Follower,
         known: KnownHosts,
         processes: ShardProcesses,

@@ -47,8 +47,8 @@ from common.protocol.server import Handler, RpcServer
 if TYPE_CHECKING:
     from coordinator.cluster.shard_client import ShardClient
     from coordinator.cluster.shard_copies import PlacedShards
-    from coordinator.replication.applying.placed_groups import PlacedGroups
-    from coordinator.replication.host.this_host import ThisHost
+    from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+    from coordinator.replication.host.host_context import HostContext
 
 WHOLE_HOST: Final = -1
 """Instead of a shard's ordinal in `hello`: the call is to the whole host."""
@@ -89,7 +89,7 @@ class PeerServer:
         groups: knows the outcomes of recent ones.
     """
 
-    def __init__(self, host: ThisHost, placed: PlacedShards, groups: PlacedGroups) -> None:
+    def __init__(self, host: HostContext, placed: PlacedShards, groups: CrossHostGroups) -> None:
         self._cluster = host.cluster
         self._placed = placed
         self._catalog = host.catalog

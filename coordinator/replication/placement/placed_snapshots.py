@@ -26,8 +26,8 @@ from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_copies import ShardHost, shown_shards
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import new_host
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.startup.donor import MakeSnapshot, folder_name
@@ -49,7 +49,7 @@ class Collector:
         make: makes a snapshot of shards of this host.
     """
 
-    def __init__(self, host: ThisHost, make: MakeSnapshot) -> None:
+    def __init__(self, host: HostContext, make: MakeSnapshot) -> None:
         assert host.cluster.placed is not None
         self._host = host
         self._placed = host.cluster.placed

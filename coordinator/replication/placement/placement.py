@@ -17,12 +17,12 @@ from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
-from common.settings import SettingError
+from common.setting_sources import SettingError
 from coordinator.cluster.shard_copies import PlacedShards
-from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.applying.cross_host_groups import CrossHostGroups
 from coordinator.replication.following.following import Follower
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.known_hosts import KnownHosts
 from coordinator.replication.placement.moving import Mover, ShardProcesses
@@ -61,9 +61,9 @@ class Placement:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         follower: Follower,
-        groups: PlacedGroups,
+        groups: CrossHostGroups,
         placed: PlacedShards,
         processes: ShardProcesses,
     ) -> None:

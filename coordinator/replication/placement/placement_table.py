@@ -25,7 +25,7 @@ from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
-from common.process.threads import to_the_end
+from common.process.thread_pool import to_the_end
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
 

@@ -15,8 +15,8 @@ from common.errors import NotFound, Unavailable
 from common.protocol.messages import IndexEntry
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying.applying import Applier
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import CatalogChange, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.publishing.publish_queue import PublishQueues
@@ -37,7 +37,7 @@ class CatalogChanges:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         publisher: Publisher,
         applier: Applier,
         own: PendingChanges,

@@ -17,9 +17,9 @@ from typing import Final
 from common.errors import StorageFull, Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.applying import Applier
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import ANSWER_SECONDS, LogWatch
 from coordinator.replication.host.replica_file import new_host
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import (
     CONTENT_BYTES_MAX,
     Kind,
@@ -54,7 +54,7 @@ class Publisher:
         applier: knows what keeps this host from applying.
     """
 
-    def __init__(self, host: ThisHost, watch: LogWatch, applier: Applier) -> None:
+    def __init__(self, host: HostContext, watch: LogWatch, applier: Applier) -> None:
         self._cluster = host.cluster
         self._stream = host.stream
         self._watch = watch

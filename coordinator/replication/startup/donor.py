@@ -20,7 +20,7 @@ from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.startup.transfer import (
     COPY_SECONDS,
     OFFER_SECONDS,
@@ -83,7 +83,7 @@ class Donor:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         make: MakeSnapshot,
     ) -> None:
         self._host = host

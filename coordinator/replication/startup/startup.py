@@ -15,12 +15,12 @@ from typing import Final
 from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.replication.applying.applying import ReplicaStopped
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFile, new_host
-from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_safety import metadata_of
-from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.replication.startup.local_state import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1
@@ -41,7 +41,7 @@ class Startup:
         watch: knows whether the log is up.
     """
 
-    def __init__(self, host: ThisHost, watch: LogWatch) -> None:
+    def __init__(self, host: HostContext, watch: LogWatch) -> None:
         self._host = host
         self._progress = host.progress
         self._watch = watch

@@ -22,7 +22,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32
 from common.protocol.messages import CubeRequest
 from shard.collect.facets.match_value_pairs import MatchValuePairs, distinct_pairs
-from shard.segment.columns.code_counts import count_codes
+from shard.segment.columns.code_counting import count_codes
 from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
 

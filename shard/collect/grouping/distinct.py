@@ -35,7 +35,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_hits.hits import Hits
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
-from shard.segment.columns.code_counts import NO_STARTS, count_codes
+from shard.segment.columns.code_counting import NO_STARTS, count_codes
 from shard.segment.columns.grouping_keys import GroupingKeys, grouping_keys, num_values_max
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import F64Array, I64Array, U32Array, U64Array, int64
 from shard.caches.derived import derived
 from shard.collect.top_hits.hits import Hits, no_hits, ranked_hits

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from common.kernels.contracts import expect_sorted
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_sorted
 from common.kernels.types import U32, U8Array, U32Array, U64Array, int64, uint8
 from shard.query.phrases.phrase_seeds import Seeds, keep_seeds
 from shard.query.postings.position_blocks import (

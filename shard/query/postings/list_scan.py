@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from common.kernels.byte_words import prefetch
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists, length_offset
 from shard.segment.doc_sets import has_bit, set_bit

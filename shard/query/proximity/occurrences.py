@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists
-from shard.query.terms.prefix_expansion import ListedDocs, find_readings
+from shard.query.terms.prefix_terms_of_docs import ListedDocs, find_readings
 from shard.segment.text.positions import Positions, decode_varint
 from shard.segment.text.postings import decode_entry
 from shard.segment.text.postings_cursor import (

@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import (
     U8,
     U64,

@@ -26,9 +26,9 @@ import numpy as np
 
 from common.deadline import check_call
 from common.kernels.byte_words import count_ones
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filters import filter_bitsets

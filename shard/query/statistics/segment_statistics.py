@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.analysis.field_languages import Languages
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX

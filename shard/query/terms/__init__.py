@@ -2,5 +2,5 @@
 
 expansion         a word → the terms that match it, by match kind
 stem_classes      those of its stem
-prefix_expansion  which terms of a half-typed word some documents have
+prefix_terms_of_docs  which terms of a half-typed word some documents have
 """

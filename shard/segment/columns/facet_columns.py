@@ -36,7 +36,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32
 from shard.caches.derived import derived_by_key
-from shard.segment.columns.code_counts import NO_STARTS, Codes, count_codes
+from shard.segment.columns.code_counting import NO_STARTS, Codes, count_codes
 from shard.segment.columns.values_by_column import KEY_KINDS, group_values
 from shard.segment.doc_sets import LISTED_AHEAD, set_bit
 from shard.segment.items.value_parsing import canonical_keys

@@ -55,7 +55,7 @@ from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.columns.code_counts import Codes
+from shard.segment.columns.code_counting import Codes
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.columns.text_columns import (

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.byte_words import count_ones
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import (
     I64Array,
     U16Array,

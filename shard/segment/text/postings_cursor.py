@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.contracts import expect_sorted
 from common.kernels.decorator import arguments, kernel
+from common.kernels.order_checks import expect_sorted
 from common.kernels.types import U32, I64Array, U32Array, U64Array, int64, uint32
 from shard.segment.doc_sets import pick_positions
 from shard.segment.text.positions import Positions, skip_varints

@@ -10,7 +10,7 @@ from common.errors import InvalidRequest
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.rule_translation import RULES
-from coordinator.algolia.rules_and_synonyms import (
+from coordinator.algolia.stored_rules_and_synonyms import (
     ObjectKind,
     copied,
     matching,

@@ -16,7 +16,7 @@ from common.query import NUM_MATCH_KINDS, Word
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.parse import parse_search
+from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.plan import plan_facets

@@ -18,9 +18,9 @@ from coordinator.process.joining import join as joining
 from coordinator.process.joining import unresolved_log_servers
 from coordinator.process.joining.log_checks import other_data
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
+from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream_state import StreamInfo
 from coordinator.settings import Settings
 
 

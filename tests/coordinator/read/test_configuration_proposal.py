@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from coordinator.parameters.parse import parse_search
+from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.configuration_proposal import propose, spread_pages
 
 GENRES = ["Drama", "Comedy", "Crime"]

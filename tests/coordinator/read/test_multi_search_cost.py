@@ -11,7 +11,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, NotFound
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
-from coordinator.parameters.parse import parse_search
+from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.multi_search_cost import SEARCHES_AT_ONCE, CostSum, run_fairly
 
 CONFIGURATION = parse_configuration({"aggregations": {"a": {"size": 60}, "b": {"size": 40}}})[0]

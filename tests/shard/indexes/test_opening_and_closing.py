@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from common.errors import Unavailable
-from common.process.threads import ThreadPool
+from common.process.thread_pool import ThreadPool
 from common.shard_settings import ShardSettings
 from shard.indexes import closing_indexes, open_indexes
 from shard.indexes import indexes as module

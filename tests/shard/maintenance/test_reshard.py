@@ -9,8 +9,8 @@ from msgspec import structs
 from common import data_directory
 from common.protocol.write_operations import Operation
 from shard.maintenance.reshard import reshard
-from shard.partition.index_entry import read_restored, write_restored
 from shard.partition.partition import Partition
+from shard.partition.stored_index_entry import read_restored, write_restored
 from shard.partition.writer import Writer
 from shard.storage.change_source_positions import read_positions
 from shard.storage.environment import Environment

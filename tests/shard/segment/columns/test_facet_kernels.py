@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.segment.columns.code_counts import NO_STARTS, count_codes, count_codes_noting
+from shard.segment.columns.code_counting import NO_STARTS, count_codes, count_codes_noting
 from shard.segment.columns.facet_columns import FacetColumn, code_table
 
 LENGTHS = st.lists(st.sampled_from([0, 0, 1, 2, 3, 8, 9, 16, 17, 33, 700, 5_000]), max_size=40)

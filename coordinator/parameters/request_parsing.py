@@ -5,8 +5,8 @@
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
 `table` defines the name, the values and the reader of every parameter, in one place. `reader` runs
-these `readers`, `assembly` makes the result, whose types are in `parsed_parameters`. Nothing here
-touches a socket, a clock or a shard, and only `ServiceError` is raised.
+these `readers`, `parameters_from_draft` makes the result, whose types are in `parsed_parameters`.
+Nothing here touches a socket, a clock or a shard, and only `ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
 lists or repeated parameters. An empty text in a query string, and `null` in a body for a name that

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
+from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U32Array, int64
 from shard.segment.text.postings import PostingLists
 from shard.segment.text.postings_cursor import advance, open_entries

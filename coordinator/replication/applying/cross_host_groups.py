@@ -16,14 +16,14 @@ from common.protocol.methods import OUTCOMES
 from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.applying import Applier, DividedGroup, joined
 from coordinator.replication.applying.recent_outcomes import RecentOutcomes
+from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.host.this_host import ThisHost
 from coordinator.replication.log.entries import WriteGroup
 from coordinator.write.partitioning import Parts
 
 
-class PlacedGroups:
+class CrossHostGroups:
     """Applies groups on the shards of this host, and answers its requests.
 
     Args:
@@ -42,7 +42,7 @@ class PlacedGroups:
 
     def __init__(
         self,
-        host: ThisHost,
+        host: HostContext,
         placed: PlacedShards,
         applier: Applier,
         own: PendingChanges,

@@ -19,9 +19,14 @@ from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortK
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
 from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
 from coordinator.parameters.foreign_parameters import FOREIGN
-from coordinator.parameters.parse import parse_facet, parse_search, parse_searches, parse_suggest
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.raw_parameters import QueryText, decode_object, query_parameters
+from coordinator.parameters.request_parsing import (
+    parse_facet,
+    parse_search,
+    parse_searches,
+    parse_suggest,
+)
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
 
 T = TypeVar("T")

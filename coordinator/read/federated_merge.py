@@ -25,7 +25,7 @@ from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.ranges import finite
-from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult
+from coordinator.read.facets.result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.text_order import text_key
 from coordinator.read.merge import comparable, slots
 from coordinator.read.rendering import add_members

@@ -14,7 +14,7 @@ from coordinator.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class ThisHost:
+class HostContext:
     """This host, as one of several that follow a log.
 
     Attributes:

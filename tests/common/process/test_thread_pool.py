@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from common.process.threads import ThreadPool, to_the_end
+from common.process.thread_pool import ThreadPool, to_the_end
 from tests.threads import no_new_threads
 from tests.waiting import until, wait_until
 

@@ -13,7 +13,7 @@ from common.deadline import NEVER
 from common.protocol.messages import ApplyResponse
 from common.protocol.write_operations import Operation, Outcome
 from coordinator.replication.applying.applying import DividedGroup
-from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.applying.cross_host_groups import CrossHostGroups
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.log.entries import WriteGroup, operations_of
@@ -47,7 +47,7 @@ async def test_shards_that_store_a_position_alone_are_not_asked_for_outcomes() -
         ),
     )
     placed = cast(Any, SimpleNamespace(pending=set()))
-    groups = PlacedGroups(host, placed, cast(Any, _Applier()), own, tasks)
+    groups = CrossHostGroups(host, placed, cast(Any, _Applier()), own, tasks)
     asked: list[int] = []
 
     async def ask_others(index: int, seq: int, shard: int) -> ApplyResponse:
