@@ -91,13 +91,15 @@ def test_the_end_of_a_process_does_not_wait_for_a_reader_that_hangs(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_writer, "FLUSH_SECONDS", 0.1)
-    _, writing = pipe
+    reading, writing = pipe
     writer = LogWriter(writing)
-    for _ in range(100):
-        _log(writer, TEXT)
+    for number in range(100):
+        _log(writer, f"{number} {TEXT}")
     started = time.monotonic()
     writer.flush()
     assert 0.1 <= time.monotonic() - started < 5
+    # Otherwise its thread would write the rest to whatever has the number of the closed pipe next.
+    assert len(_read_until(reading, b"99 " + TEXT.encode())) == 100
 
 
 def test_without_a_reader_lines_are_lost_in_silence() -> None:
