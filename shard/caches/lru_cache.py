@@ -8,6 +8,10 @@ fill the cache: a value goes with its *owner*, to which the cache has only a wea
     entries   key → (value, size, id of the owner)
     owners    id of the owner → (weak reference, its keys)
     gone      ids of owners that have been collected; removed by the next `put` or `sweep`
+    dropped   values that are no longer kept and slow to free; `sweep` frees them, in the background
+
+To free an array of 80 MB, or the last view of a deleted file of gigabytes, takes up to 0.4 s while
+a merge keeps disk and processors busy: no search does it, and none waits for a lock meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +24,15 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from common.deadline import check_call
+from shard.caches.background_tasks import BACKGROUND_TASKS
 
 Value = TypeVar("Value")
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: key, tuples, array headers."""
+_FREED_AT_ONCE_BYTES: Final = MIB
+"""A value up to this size is freed by whoever replaces it, or pushes it out."""
 _WAIT_SECONDS: Final = 0.05
 """Interval at which a thread that waits for another's value checks that its caller still waits."""
 
@@ -48,7 +55,17 @@ class LruCache:
     `get_or_make`, or while `making` it.
     """
 
-    __slots__ = ("_entries", "_gone", "_lock", "_makers", "_owners", "bytes_max", "size")
+    __slots__ = (
+        "__weakref__",
+        "_dropped",
+        "_entries",
+        "_gone",
+        "_lock",
+        "_makers",
+        "_owners",
+        "bytes_max",
+        "size",
+    )
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -58,6 +75,7 @@ class LruCache:
         # An owner may be collected at any line, even while this thread holds the lock: so its end
         # is only noted.
         self._gone: deque[int] = deque()
+        self._dropped: list[Any] = []
         self._lock = Lock()
         self._makers: dict[Hashable, _Turn] = {}
 
@@ -150,6 +168,8 @@ class LruCache:
             self._entries[key] = (value, size, owner_id)
             self.size += size
             self._evict()
+        if self._dropped:
+            BACKGROUND_TASKS.add(("dropped values", id(self)), self, LruCache.sweep)
 
     def resize(self, key: Hashable, value: Any, num_bytes: int) -> None:
         """Note that a kept value has grown; drop it if it is larger than half the bound.
@@ -172,9 +192,11 @@ class LruCache:
             self._evict()
 
     def sweep(self) -> None:
-        """Remove the values of owners that are gone."""
+        """Remove the values of owners that are gone; free these and all that were dropped."""
         with self._lock:
             self._sweep()
+            dropped, self._dropped = self._dropped, []
+        dropped.clear()
 
     def _reference(self, owner: object) -> weakref.ref[Any]:
         owner_id, gone = id(owner), self._gone
@@ -186,6 +208,7 @@ class LruCache:
         while self._gone:
             known = self._owners.get(self._gone.popleft())
             for key in tuple(known[1]) if known is not None else ():
+                self._dropped.append(self._entries[key][0])
                 self._drop(key)
 
     def _evict(self) -> None:
@@ -199,6 +222,8 @@ class LruCache:
         if entry is None:
             return
         self.size -= entry[1]
+        if entry[1] > _FREED_AT_ONCE_BYTES:
+            self._dropped.append(entry[0])
         keys = self._owners[entry[2]][1]
         keys.remove(key)
         if not keys:

@@ -11,6 +11,7 @@ import pytest
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
 from shard.caches import lru_cache
+from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
 
 
@@ -194,3 +195,34 @@ def test_a_call_that_is_too_late_does_not_wait_for_a_value() -> None:
             CALL_DEADLINE.reset(token)
             goes_on.set()
         assert first.result() == 1
+
+
+class _Freed:
+    """A value that says which thread frees it, and whether the cache is usable meanwhile."""
+
+    def __init__(self, cache: LruCache, freed: list[tuple[threading.Thread, bool]]) -> None:
+        self.cache, self.freed = cache, freed
+
+    def __del__(self) -> None:
+        self.freed.append((threading.current_thread(), not self.cache._lock.locked()))
+
+
+def test_no_search_frees_what_is_dropped_and_slow_to_free() -> None:
+    cache = LruCache(10 * MIB)
+    freed: list[tuple[threading.Thread, bool]] = []
+    owner = Owner()
+    cache.put("of a gone owner", _Freed(cache, freed), 10, owner)
+    cache.put("replaced", _Freed(cache, freed), 2 * MIB, OWNER)
+    cache.put("pushed out", _Freed(cache, freed), 4 * MIB, OWNER)
+    del owner
+    cache.put("replaced", 1, 10, OWNER)
+    cache.put("large", 1, 4 * MIB, OWNER)
+    cache.put("larger", 1, 4 * MIB, OWNER)
+    assert len(cache) == 3
+    assert freed == []
+
+    thread = threading.Thread(target=BACKGROUND_TASKS.run_all)
+    thread.start()
+    thread.join()
+
+    assert freed == [(thread, True)] * 3
