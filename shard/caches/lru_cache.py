@@ -32,7 +32,7 @@ MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: key, tuples, array headers."""
 _FREED_AT_ONCE_BYTES: Final = MIB
-"""A value up to this size is freed by whoever replaces it, or pushes it out."""
+"""A value up to this size is freed by the thread that replaces it, or pushes it out."""
 _WAIT_SECONDS: Final = 0.05
 """Interval at which a thread that waits for another's value checks that its caller still waits."""
 

@@ -11,7 +11,7 @@ import pytest
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
 from shard.caches import lru_cache
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_tasks import BackgroundTasks
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
 
 
@@ -207,7 +207,11 @@ class _Freed:
         self.freed.append((threading.current_thread(), not self.cache._lock.locked()))
 
 
-def test_no_search_frees_what_is_dropped_and_slow_to_free() -> None:
+def test_no_search_frees_what_is_dropped_and_slow_to_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tasks = BackgroundTasks()
+    monkeypatch.setattr(lru_cache, "BACKGROUND_TASKS", tasks)
     cache = LruCache(10 * MIB)
     freed: list[tuple[threading.Thread, bool]] = []
     owner = Owner()
@@ -221,7 +225,7 @@ def test_no_search_frees_what_is_dropped_and_slow_to_free() -> None:
     assert len(cache) == 3
     assert freed == []
 
-    thread = threading.Thread(target=BACKGROUND_TASKS.run_all)
+    thread = threading.Thread(target=tasks.run_all)
     thread.start()
     thread.join()
 
