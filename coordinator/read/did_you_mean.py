@@ -14,7 +14,8 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
-from coordinator.read.text.respelling import CHARS_MAX, Spelling, respelt
+from coordinator.read.text.respelling import Spelling, respelt
+from coordinator.read.text.scoring import is_long_text
 
 
 class DidYouMean:
@@ -48,7 +49,8 @@ class DidYouMean:
             num_hits: of the search as requested; None: only pinned ones.
             stop_words: of the index.
         """
-        if len(requested.query) > CHARS_MAX or requested.only_ids or requested.page != 1:
+        # (Splitting a long text would hold up the event loop, and it has too many words.)
+        if is_long_text(requested.query) or requested.only_ids or requested.page != 1:
             return None
         typed = typed_words(requested.query, self._analyzer)
         if typed is None:

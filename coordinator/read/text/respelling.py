@@ -35,8 +35,7 @@ from coordinator.read.text.noisy_channel import (
 MANY_TIMES: Final = 10
 """Another spelling of an indexed word is proposed if it has this many times more hits."""
 WORDS_MAX: Final = 8
-CHARS_MAX: Final = 256
-"""Longer queries are not corrected. Splitting more characters would hold up the event loop."""
+"""Longer queries are not corrected."""
 CANDIDATES: Final = 8
 LENGTHS: Final = (4, 9)
 """Letters from which on a word may be one edit off, and two: a letter less than in searches, since
