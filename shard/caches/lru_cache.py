@@ -8,7 +8,7 @@ fill the cache: a value goes with its *owner*, to which the cache has only a wea
     entries   key → (value, size, id of the owner)
     owners    id of the owner → (weak reference, its keys)
     gone      ids of owners that have been collected; removed by the next `put` or `sweep`
-    dropped   values that are no longer kept and slow to free; `sweep` frees them, in the background
+    dropped   values that are no longer kept; `sweep` frees them, in the background
 
 To free an array of 80 MB, or the last view of a deleted file of gigabytes, takes up to 0.4 s while
 a merge keeps disk and processors busy: no search does it, and none waits for a lock meanwhile.
@@ -31,8 +31,8 @@ Value = TypeVar("Value")
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: key, tuples, array headers."""
-_FREED_AT_ONCE_BYTES: Final = MIB
-"""A value up to this size is freed by the thread that replaces it, or pushes it out."""
+DROPPED_BYTES_MAX: Final = MIB
+"""Dropped values may take this much until they are freed; those of gone owners are freed soon."""
 _WAIT_SECONDS: Final = 0.05
 """Interval at which a thread that waits for another's value checks that its caller still waits."""
 
@@ -58,6 +58,7 @@ class LruCache:
     __slots__ = (
         "__weakref__",
         "_dropped",
+        "_dropped_bytes",
         "_entries",
         "_gone",
         "_lock",
@@ -76,6 +77,7 @@ class LruCache:
         # is only noted.
         self._gone: deque[int] = deque()
         self._dropped: list[Any] = []
+        self._dropped_bytes = 0
         self._lock = Lock()
         self._makers: dict[Hashable, _Turn] = {}
 
@@ -168,8 +170,7 @@ class LruCache:
             self._entries[key] = (value, size, owner_id)
             self.size += size
             self._evict()
-        if self._dropped:
-            BACKGROUND_TASKS.add(("dropped values", id(self)), self, LruCache.sweep)
+        self._free_soon()
 
     def resize(self, key: Hashable, value: Any, num_bytes: int) -> None:
         """Note that a kept value has grown; drop it if it is larger than half the bound.
@@ -183,19 +184,20 @@ class LruCache:
             entry = self._entries.get(key)
             if entry is None or entry[0] is not value:
                 return
-            if not self.takes(num_bytes):
+            if self.takes(num_bytes):
+                _, size, owner_id = entry
+                self._entries[key] = (value, num_bytes + ENTRY_BYTES, owner_id)
+                self.size += num_bytes + ENTRY_BYTES - size
+                self._evict()
+            else:
                 self._drop(key)
-                return
-            _, size, owner_id = entry
-            self._entries[key] = (value, num_bytes + ENTRY_BYTES, owner_id)
-            self.size += num_bytes + ENTRY_BYTES - size
-            self._evict()
+        self._free_soon()
 
     def sweep(self) -> None:
         """Remove the values of owners that are gone; free these and all that were dropped."""
         with self._lock:
             self._sweep()
-            dropped, self._dropped = self._dropped, []
+            dropped, self._dropped, self._dropped_bytes = self._dropped, [], 0
         dropped.clear()
 
     def _reference(self, owner: object) -> weakref.ref[Any]:
@@ -208,22 +210,27 @@ class LruCache:
         while self._gone:
             known = self._owners.get(self._gone.popleft())
             for key in tuple(known[1]) if known is not None else ():
-                self._dropped.append(self._entries[key][0])
                 self._drop(key)
+                self._dropped_bytes += DROPPED_BYTES_MAX  # a small view keeps a whole file
 
     def _evict(self) -> None:
         """Drop the least recently used values beyond the bound."""
         while self.size > self.bytes_max:
             self._drop(next(iter(self._entries)))
 
+    def _free_soon(self) -> None:
+        """Schedule a sweep if what was dropped takes more than a little."""
+        if self._dropped_bytes > DROPPED_BYTES_MAX:
+            BACKGROUND_TASKS.add(("dropped values", id(self)), self, LruCache.sweep)
+
     def _drop(self, key: Hashable) -> None:
-        """Remove a value, and its owner with its last value."""
+        """Remove a value, and its owner with its last value; it is freed by a sweep."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
         self.size -= entry[1]
-        if entry[1] > _FREED_AT_ONCE_BYTES:
-            self._dropped.append(entry[0])
+        self._dropped.append(entry[0])
+        self._dropped_bytes += entry[1]
         keys = self._owners[entry[2]][1]
         keys.remove(key)
         if not keys:

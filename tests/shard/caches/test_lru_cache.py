@@ -230,3 +230,22 @@ def test_no_search_frees_what_is_dropped_and_slow_to_free(
     thread.join()
 
     assert freed == [(thread, True)] * 3
+
+
+@pytest.mark.parametrize("grown_to", [4 * MIB, 6 * MIB])
+def test_what_a_grown_value_pushes_out_is_freed_too(
+    monkeypatch: pytest.MonkeyPatch, grown_to: int
+) -> None:
+    tasks = BackgroundTasks()
+    monkeypatch.setattr(lru_cache, "BACKGROUND_TASKS", tasks)
+    cache = LruCache(10 * MIB)
+    freed: list[tuple[threading.Thread, bool]] = []
+    cache.put("other", _Freed(cache, freed), 4 * MIB, OWNER)
+    cache.put("middle", 1, 3 * MIB, OWNER)
+    grown = _Freed(cache, freed)
+    cache.put("grown", grown, 2 * MIB, OWNER)
+    cache.resize("grown", grown, grown_to)
+    del grown
+    assert freed == []
+    tasks.run_all()
+    assert freed == [(threading.current_thread(), True)]
