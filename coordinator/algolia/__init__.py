@@ -1,6 +1,6 @@
 """Algolia's protocol: its parameters, filters, responses and settings in terms of ours (pure).
 
-search                  one search, as requested
+search_request          one search, as requested
 parameter_table         the parameters that are honoured; those that are not: unsupported_parameters
 draft                   what the parameters have said so far: raw parameters of ours and filters
 parameter_readers       one function a parameter; filters and geo among them
@@ -14,6 +14,6 @@ stored_rules_and_synonyms  kept in its configuration; in terms of ours: rule_tra
 object_changes          changes of items
 keys                    API keys
 
-error_translation       errors that name parameters as Algolia does
+parameter_errors        errors that name parameters as Algolia does
 unsupported_endpoints   pages that facetd does not have
 """

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from common.errors import InvalidRequest
 from common.limits import Limits
-from coordinator.algolia.error_translation import UNHONOURED
 from coordinator.algolia.filters import expression_of, parse_filters
+from coordinator.algolia.parameter_errors import UNHONOURED
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.raw_parameters import query_parameters
 

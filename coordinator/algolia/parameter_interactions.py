@@ -7,8 +7,8 @@ from typing import Final
 
 from common.query import GeoRadius, Or
 from coordinator.algolia.draft import AlgoliaDraft, Condition
-from coordinator.algolia.error_translation import UNHONOURED, wrong
 from coordinator.algolia.filters import facet_condition
+from coordinator.algolia.parameter_errors import UNHONOURED, wrong
 from coordinator.parameters.kinds import Mistake
 
 PRE: Final = "\ue000"

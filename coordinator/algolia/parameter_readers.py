@@ -10,7 +10,6 @@ import orjson
 from common.option_values import parse_language
 from common.query import And
 from coordinator.algolia.draft import AlgoliaDraft, Condition
-from coordinator.algolia.error_translation import UNHONOURED
 from coordinator.algolia.filters import (
     facet_filter,
     groups_of,
@@ -19,6 +18,7 @@ from coordinator.algolia.filters import (
     tag_filters,
 )
 from coordinator.algolia.geo import parse_boxes, parse_point, parse_polygons, parse_radius
+from coordinator.algolia.parameter_errors import UNHONOURED
 from coordinator.parameters.kinds import Mistake, integer, json_of_text, text
 
 

@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from common.analysis.analyzer import Analyzer
-from coordinator.algolia.error_translation import translated_warning
+from coordinator.algolia.parameter_errors import translated_warning
 from coordinator.algolia.parameter_interactions import POST, PRE
-from coordinator.algolia.search import AlgoliaSearch, Style
+from coordinator.algolia.search_request import AlgoliaSearch, Style
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.rendering import Projection

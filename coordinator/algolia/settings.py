@@ -22,9 +22,9 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
 from common.option_values import parse_weighted_field
-from coordinator.algolia.error_translation import UNHONOURED, WRONG
+from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
 from coordinator.algolia.parameter_table import BY_NAME
-from coordinator.algolia.search import SearchedIndex, read_search
+from coordinator.algolia.search_request import SearchedIndex, read_search
 
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from common.errors import InvalidRequest
-from coordinator.algolia.error_translation import UNHONOURED, wrong
+from coordinator.algolia.parameter_errors import UNHONOURED, wrong
 from coordinator.algolia.parameter_readers import plain
 from coordinator.algolia.parameter_table import BY_NAME
 

@@ -13,7 +13,7 @@ parsed_parameters   the results
 
 readers             one function per parameter
 kinds               integers, names, fields, …: values that several parameters take
-conditions          filters and trees, and which counts leave a filter out
+filter_clauses      filters and trees, and which counts leave a filter out
 filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas
 facet_options       options by facet, ranges, the cube

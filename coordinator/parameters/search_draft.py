@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.parameters.conditions import Conditions
+from coordinator.parameters.filter_clauses import Conditions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Replica ─┬─ LogStream    the connection to JetStream
          ├─ SharedLog    publishes and applies
-         ├─ Placement    who has which shard, where each host holds some
+         ├─ OwnPlacement who has which shard, where each host holds some
          └─ Donor        gives new hosts their data
 """
 

@@ -49,12 +49,12 @@ from coordinator.replication.peers.log_trimming import LogTrimmer
 from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
 from coordinator.replication.placement.moving import ShardProcesses
-from coordinator.replication.placement.placement import Placement
+from coordinator.replication.placement.own_placement import OwnPlacement
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
 from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publish_queue import PublishQueue, PublishQueues
 from coordinator.replication.publishing.publishing import Publisher
-from coordinator.replication.startup.startup import Startup
+from coordinator.replication.startup.first_serving import FirstServing
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange
 from coordinator.write.write_batch import Items, WriteBatch
@@ -104,9 +104,11 @@ class SharedLog(WriteLog):
             groups,
             self._tasks,
         )
-        self.placement: Placement | None = None
+        self.placement: OwnPlacement | None = None
         if groups is not None and host.cluster.placed is not None:
-            self.placement = Placement(host, self._follower, groups, host.cluster.placed, processes)
+            self.placement = OwnPlacement(
+                host, self._follower, groups, host.cluster.placed, processes
+            )
             groups.ask_others = self.placement.outcomes
         self.peers = Peers(host, lambda: self.state)
         self._trimmer = LogTrimmer(host)
@@ -145,7 +147,7 @@ class SharedLog(WriteLog):
             if replica is not None and replica.stopped:
                 raise ReplicaStopped(replica.stopped)
             await self._host.cluster.wait_ready()
-            serving.begin(await Startup(self._host, self.watch).run())
+            serving.begin(await FirstServing(self._host, self.watch).run())
             await self._follower.run(serving.position)
         except (LogBroken, ReplicaStopped, EntryError) as error:
             serving.stop(str(error))

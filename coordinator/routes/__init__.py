@@ -1,15 +1,16 @@
 """The route table: every page of the service, one file per resource.
 
-search               one search; several in one request: multi_search. suggest, explain
-items                one item, a batch, a stream of any size. export: all of them back
-update_and_delete_by_query  changes by ids or by filter; matching_scan: which items these concern
-source_changes       changes of a followed table, and the position in it
-configuration        of an index; configuration_proposal: one made from its items
-indexes              delete, rename, copy; index_statistics: sizes; aliases
-monitoring           health, metrics, statistics; snapshots, keys, analytics
-hosts                several hosts: their state, and the places of shards
-algolia_*            Algolia's protocol; algolia_requests: what its routes share
-static_files         the dashboard; documentation: /_docs and OpenAPI; markdown_reference: as a file
+search                        one search; several in one request: multi_search. suggest, explain
+items                         one item, a batch, a stream of any size. export: all of them back
+update_and_delete_by_query    changes by ids or by filter; matching_scan: which items these concern
+source_changes                changes of a followed table, and the position in it
+configuration                 of an index; configuration_proposal: one made from its items
+rename_copy_and_delete_index  also replace and reset; index_statistics: list, sizes; aliases
+monitoring                    health, metrics, statistics; snapshots, keys, analytics
+hosts                         several hosts: their state, and the places of shards
+algolia_*                     Algolia's protocol; algolia_requests: what its routes share
+static_files                  the dashboard
+documentation                 /_docs and OpenAPI; markdown_reference: as a file
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from coordinator.routes import (
     export,
     hosts,
     index_statistics,
-    indexes,
     items,
     keys,
     monitoring,
     multi_search,
+    rename_copy_and_delete_index,
     search,
     snapshots,
     source_changes,
@@ -56,7 +57,7 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *update_and_delete_by_query.ROUTES,
     *source_changes.ROUTES,
     *configuration.ROUTES,
-    *indexes.ROUTES,
+    *rename_copy_and_delete_index.ROUTES,
     *index_statistics.ROUTES,
     *aliases.ROUTES,
     *configuration_proposal.ROUTES,

@@ -21,7 +21,7 @@ from coordinator.routes.algolia_requests import (
     task_id,
 )
 from coordinator.routes.index_statistics import index_rows
-from coordinator.routes.indexes import refuse_slash
+from coordinator.routes.rename_copy_and_delete_index import refuse_slash
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -19,12 +19,12 @@ from common.errors import (
 )
 from common.placement import canonical_id
 from common.protocol.write_operations import Outcome
-from coordinator.algolia.error_translation import wrong
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.object_changes import ObjectChange, read_change
+from coordinator.algolia.parameter_errors import wrong
 from coordinator.algolia.parameter_readers import texts
 from coordinator.algolia.responses import object_of
-from coordinator.algolia.search import (
+from coordinator.algolia.search_request import (
     SearchedIndex,
     flattened,
     query_string_parameters,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored_rules_and_synonyms as stored
 from coordinator.algolia.rule_translation import RULES, conditions_of
-from coordinator.algolia.search import query_string_parameters
+from coordinator.algolia.search_request import query_string_parameters
 from coordinator.algolia.stored_rules_and_synonyms import ObjectKind
 from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.http.api_keys import Action

@@ -15,9 +15,9 @@ from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.combined_queries import RequestedQuery, combine
-from coordinator.algolia.error_translation import translated
+from coordinator.algolia.parameter_errors import translated
 from coordinator.algolia.responses import facet_query_response, facet_response, search_answer
-from coordinator.algolia.search import (
+from coordinator.algolia.search_request import (
     AlgoliaSearch,
     SearchedIndex,
     Style,

@@ -19,7 +19,7 @@ from coordinator.algolia.filters import groups_of, numeric_filters, tag_filters
 from coordinator.algolia.parameter_interactions import PRE
 from coordinator.algolia.responses import _mark
 from coordinator.algolia.rule_translation import RULES
-from coordinator.algolia.search import Style
+from coordinator.algolia.search_request import Style
 from coordinator.algolia.settings import split_name
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.sort_keys import read_sort_keys

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.placement import known_hosts
-from coordinator.replication.placement import placement as placement_module
+from coordinator.replication.placement import known_hosts, own_placement
 from coordinator.replication.placement.known_hosts import KnownHosts
-from coordinator.replication.placement.placement import Placement
+from coordinator.replication.placement.own_placement import OwnPlacement
 from coordinator.replication.placement.placement_table import (
     TABLE_FORMAT,
     PlacedHost,
@@ -62,7 +61,7 @@ async def test_the_newest_table_holds_while_the_log_is_away(
 ) -> None:
     """An older one was taken again: hosts that had joined since were left."""
     monkeypatch.setattr(known_hosts, "OtherHost", _Host)
-    monkeypatch.setattr(placement_module, "READ_SECONDS", 0)
+    monkeypatch.setattr(own_placement, "READ_SECONDS", 0)
     placed: Any = SimpleNamespace(hosts=("own",), update=lambda: None)
     is_away = asyncio.Event()
 
@@ -81,7 +80,7 @@ async def test_the_newest_table_holds_while_the_log_is_away(
     store: Any = SimpleNamespace(change=change)
     known = KnownHosts(None, placed, store, None)  # type: ignore[arg-type]
     monkeypatch.setattr(known, "warn_of_namesakes", lambda: None)
-    placement = Placement.__new__(Placement)
+    placement = OwnPlacement.__new__(OwnPlacement)
     placement._known, placement._placed, placement._store = known, placed, store
     monkeypatch.setattr(placement, "_first_table", first_table)
     monkeypatch.setattr(placement, "_listen", listen)

@@ -119,7 +119,7 @@ def test_a_copy_that_is_damaged_counts_as_none(tmp_path: Path, content: bytes) -
 
 
 class _Hosts:
-    """What one host knows of the others; stands for `Placement` and `Peers`."""
+    """What one host knows of the others; stands for `OwnPlacement` and `Peers`."""
 
     def __init__(self, heard: dict[str, bool], connected: dict[str, bool]) -> None:
         self._heard = heard

@@ -39,7 +39,7 @@ from coordinator.replication.placement import moving
 from coordinator.replication.placement.moving import Mover
 from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.publishing import group_publishing, publishing
-from coordinator.replication.startup import startup, transfer
+from coordinator.replication.startup import first_serving, transfer
 from coordinator.replication.startup.local_state import LocalState, local_state
 from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
@@ -588,6 +588,6 @@ class TestMistakesOfPlacedShardsAreFound:
             found = await local_state(cluster, seq)
             return None if found is None else LocalState(max(seq, cluster.seq), {})
 
-        monkeypatch.setattr(startup, "local_state", all_groups)
+        monkeypatch.setattr(first_serving, "local_state", all_groups)
 
         assert self._is_found(simulate_power_cut, self.POWER_SEEDS)

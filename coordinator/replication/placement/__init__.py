@@ -1,6 +1,6 @@
 """Each host holds some of the shards.
 
-placement          this host's row, peer server and connections
+own_placement      this host's row, peer server and connections
 placement_table    who holds what
 known_hosts        the other hosts, by the table; one of them: other_host
 peer_server        serves other hosts

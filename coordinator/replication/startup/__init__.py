@@ -1,5 +1,5 @@
 """The start of a host.
 
-startup       makes the log, or follows it; without it: local_state
-transfer      a new host takes the data of another one: the donor
+first_serving  makes the log, or follows it; without it: local_state
+transfer       a new host takes the data of another one: the donor
 """

@@ -27,7 +27,7 @@ class Scratch(threading.local):
     Attributes:
         cells: t and tier of a word, by document (`bm25f`).
         members: bitset, for the documents to look at.
-        scores: of the clauses so far, by document (`clause_matching`).
+        scores: of the clauses so far, by document (`clause_combination`).
         counts: of the clauses that match, by document.
     """
 

@@ -2,7 +2,7 @@
 
     clause ─▶ terms (expansion) ─▶ documents and scores (term_conjunction, bm25f, phrase)
 
-`clause_matching` combines the clauses; `strategy` decides what has to be scored at all.
+`clause_combination` combines the clauses; `strategy` decides what has to be scored at all.
 """
 
 from __future__ import annotations

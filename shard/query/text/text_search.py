@@ -31,7 +31,7 @@ from shard.query.pruning.block_max_conjunction import best_of_term, best_of_term
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
-from shard.query.text.clause_matching import exclude, mark_hits, match_all, match_some
+from shard.query.text.clause_combination import exclude, mark_hits, match_all, match_some
 from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
@@ -250,7 +250,7 @@ def _match(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that match and their scores without proximity, in units of 2^-32.
 
-    The arguments are those of `clause_matching.match_all`.
+    The arguments are those of `clause_combination.match_all`.
     """
     prepared = evaluation.prepared
     if prepared.needs_all:

@@ -16,7 +16,7 @@ from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.parameter_table import BY_NAME, ROWS
 from coordinator.algolia.responses import highlighted_start, search_answer
-from coordinator.algolia.search import (
+from coordinator.algolia.search_request import (
     AlgoliaSearch,
     SearchedIndex,
     Style,

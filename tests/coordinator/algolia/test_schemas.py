@@ -12,7 +12,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
 from coordinator.algolia.parameter_table import parameters_schema
-from coordinator.algolia.search import SearchedIndex, flattened, read_search
+from coordinator.algolia.search_request import SearchedIndex, flattened, read_search
 from coordinator.algolia.settings import changed, settings_schema
 
 LIMITS = DEFAULT_LIMITS

@@ -17,7 +17,7 @@ from common.limits import DEFAULT_LIMITS
 from common.option_values import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
-from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
+from coordinator.parameters.filter_clauses import LEVELS_SHOWN_MAX
 from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.raw_parameters import QueryText, decode_object, query_parameters

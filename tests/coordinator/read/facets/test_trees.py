@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from common.protocol.messages import RangeCounts
-from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
+from coordinator.parameters.filter_clauses import LEVELS_SHOWN_MAX
 from coordinator.parameters.parsed_parameters import TreeSpec
 from coordinator.read.facets.trees import merge_trees
 

@@ -12,7 +12,7 @@ from common.analysis.field_languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import MatchKind, Word
 from shard.query.pruning import expanded_word_top_k
-from shard.query.text import clause_matching
+from shard.query.text import clause_combination
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
@@ -159,17 +159,17 @@ def test_a_word_that_others_narrow_scores_what_it_scores_alone(
     weights = PREFIX | EXACT_OR_COMPLETED | TYPOS
     clauses = [(word, weights), (Word("filler", is_stemmed=False), {MatchKind.EXACT: 1.0})]
     view, allowed = SegmentView(segment), some_docs(share)
-    monkeypatch.setattr(clause_matching, "_MARKED_ENTRIES_MIN", 1 << 40)
+    monkeypatch.setattr(clause_combination, "_MARKED_ENTRIES_MIN", 1 << 40)
     expected = match_text(view, prepare(clauses), allowed, k)
-    monkeypatch.setattr(clause_matching, "_MARKED_ENTRIES_MIN", 1)
+    monkeypatch.setattr(clause_combination, "_MARKED_ENTRIES_MIN", 1)
     marked: list[Evaluation] = []
-    mark_hits = clause_matching.mark_hits
+    mark_hits = clause_combination.mark_hits
 
     def note(evaluation: Evaluation, allowed: np.ndarray) -> np.ndarray:
         marked.append(evaluation)
         return mark_hits(evaluation, allowed)
 
-    monkeypatch.setattr(clause_matching, "mark_hits", note)
+    monkeypatch.setattr(clause_combination, "mark_hits", note)
     found = match_text(view, prepare(clauses), allowed, k)
     assert marked
     assert found.found.docs.tolist() == expected.found.docs.tolist()

@@ -33,7 +33,7 @@ CHECKS_MAX: Final = 30
 _log = Log("replica")
 
 
-class Startup:
+class FirstServing:
     """Begins to follow the log.
 
     Args:

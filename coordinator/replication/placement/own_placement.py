@@ -43,7 +43,7 @@ OUTCOMES_MS: Final = 5_000
 _log = Log("placement")
 
 
-class Placement:
+class OwnPlacement:
     """Keeps this host among those that hold shards together.
 
     Args:

@@ -13,8 +13,8 @@ from coordinator.replication.host import progress as progress_module
 from coordinator.replication.host.progress import Progress
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.startup import startup
-from coordinator.replication.startup.startup import Startup
+from coordinator.replication.startup import first_serving
+from coordinator.replication.startup.first_serving import FirstServing
 from coordinator.settings import Settings
 
 
@@ -42,7 +42,7 @@ async def test_a_host_that_has_made_the_log_waits_for_room_to_note_it(
             raise refusals.pop()
         write_replica(data, replica)
 
-    monkeypatch.setattr(startup, "CREATE_SECONDS", 0)
+    monkeypatch.setattr(first_serving, "CREATE_SECONDS", 0)
     monkeypatch.setattr(progress_module, "write_replica", refuse_at_first)
     host: Any = SimpleNamespace(
         settings=Settings(data_dir=tmp_path),
@@ -51,7 +51,7 @@ async def test_a_host_that_has_made_the_log_waits_for_room_to_note_it(
     )
     watch: Any = SimpleNamespace(info=None)
 
-    await Startup(host, watch)._create_log(7)
+    await FirstServing(host, watch)._create_log(7)
 
     replica = read_replica(tmp_path)
     assert replica is not None

@@ -29,7 +29,7 @@ from common.limits import Limits
 from common.option_values import FacetSort
 from common.protocol.messages import FilterClause
 from coordinator.algolia.draft import AlgoliaDraft
-from coordinator.algolia.error_translation import guarded, translated, wrong
+from coordinator.algolia.parameter_errors import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish
 from coordinator.algolia.parameter_readers import texts
 from coordinator.algolia.parameter_table import BY_NAME, CURSOR_ROW
