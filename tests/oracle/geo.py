@@ -51,7 +51,6 @@ def in_box(point: tuple[float, float], top_right: Any, bottom_left: Any) -> bool
         return False
     if abs(lat) == 90:
         return True
-    left = -180.0 if left == 180 else left
     for same in {lng, -180.0, 180.0} if abs(lng) == 180 else {lng}:
         if left <= same <= right if left <= right else same >= left or same <= right:
             return True

@@ -306,7 +306,6 @@ class GeoColumn:
     def _in_box(self, bottom: float, top: float, left: float, right: float) -> NDArray[np.uint32]:
         """Return the points in a box; it crosses 180° if its left side is east of its right."""
         words = np.zeros((len(self.lats) + 63) >> 6, np.uint64)
-        left = -180.0 if left == 180.0 else left
         if left > right:
             bands = _Bands(bottom, top, left, 180.0, -180.0, right)
         else:

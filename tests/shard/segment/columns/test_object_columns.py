@@ -113,6 +113,10 @@ areas = st.sampled_from(
         GeoBox("_geo", -1.0, 1.0, 179.0, -179.0),
         GeoBox("_geo", 0.0, 90.0, 100.0, 180.0),
         GeoBox("_geo", -90.0, 90.0, -180.0, 180.0),
+        GeoBox("_geo", -80.0, 80.0, 180.0, 180.0),
+        GeoBox("_geo", -80.0, 80.0, -180.0, -180.0),
+        GeoBox("_geo", -80.0, 80.0, 180.0, -180.0),
+        GeoBox("_geo", -80.0, 80.0, 180.0, 10.0),
     ]
 )
 
@@ -154,6 +158,19 @@ def test_the_first_point_of_an_index_is_found() -> None:
     assert column is not None
     assert column.docs.tolist() == [1]
     assert math.isclose(column.distances(None, 1.0, 3.0)[0], 111_178.14, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("left", [180.0, -180.0])
+@pytest.mark.parametrize("right", [180.0, -180.0])
+def test_a_box_without_width_at_180_is_that_meridian(left: float, right: float) -> None:
+    builder = Builder(IndexConfiguration())
+    lngs = (180, -180, 179.9, -179.9, 0)
+    batch = [{"id": i, "_geo": {"lat": 1, "lng": lng}} for i, lng in enumerate(lngs)]
+    column = geo_column(builder.build(batch), builder.registry.number("_geo") or 0)
+    assert column is not None
+    is_whole = (left, right) == (-180.0, 180.0)
+    found = column.points_within(GeoBox("_geo", 0.0, 2.0, left, right)).tolist()
+    assert found == ([0, 1, 2, 3, 4] if is_whole else [0, 1])
 
 
 def test_a_polygon_has_a_hole_where_it_crosses_itself() -> None:
