@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +11,9 @@ from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, SourceError
 
 
-def test_rows_are_streamed_with_their_types(url: str) -> None:
+@pytest.fixture
+def tables(url: str) -> Iterator[None]:
+    """Make a table, and another one in a schema that is not searched."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -23,6 +26,16 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
             "'2026-01-02T03:04:05Z', '{\"k\": [1]}', '\\x00', "
             "'00000000-0000-0000-0000-000000000001' FROM generate_series(1, 5000) AS i"
         )
+        connection.execute("CREATE SCHEMA shop")
+        connection.execute("CREATE TABLE shop.orders AS SELECT 1 AS id")
+    yield
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE product")
+        connection.execute("DROP SCHEMA shop CASCADE")
+
+
+@pytest.mark.usefixtures("tables")
+def test_rows_are_streamed_with_their_types(url: str) -> None:
     source = formats.read(url, ReadOptions(table="public.product"))
     assert source.columns[0].name == "id"
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
@@ -42,6 +55,7 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
     assert len(b"".join(source.pieces()).splitlines()) == 4
 
 
+@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -58,12 +72,8 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
         list(formats.read(url, options).pieces())
 
 
+@pytest.mark.usefixtures("tables")
 def test_tables_out_of_reach_are_named_with_their_schema(url: str) -> None:
-    import psycopg
-
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA shop")
-        connection.execute("CREATE TABLE shop.orders AS SELECT 1 AS id")
     with pytest.raises(SourceError, match=r"its tables are .*shop\.orders\Z"):
         formats.read(url, ReadOptions())
     source = formats.read(url, ReadOptions(table="shop.orders"))
