@@ -9,7 +9,8 @@
   because it is forked (`fork_server_client`). If the fork server ends, all end with it and are
   restarted.
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
-  another format): everything stops, with status 1.
+  another format): everything stops, with status 1. A shard that is moved to this host is tried
+  again instead: until it is held here, its host serves without it.
 - SIGTERM, SIGINT and SIGHUP (a terminal that closes) stop the coordinator first (it accepts no new
   requests and finishes the running ones), then the shards; status 0.
 - Children end when this process does, however it ends: a parent-death signal and a pipe see to that
@@ -47,7 +48,7 @@ from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSl
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
-from coordinator.replication.host.replica_file import shards_to_run
+from coordinator.replication.host.replica_file import arriving_shards, shards_to_run
 from coordinator.settings import Settings
 
 FAILED_STARTS_MAX: Final = 5
@@ -385,7 +386,7 @@ class Supervisor:
             status = child.reap()
             if status is None:
                 continue
-            if status == EXIT_CANNOT_START:
+            if status == EXIT_CANNOT_START and not self._is_arriving(child):
                 # It has logged the reason.
                 self._give_up()
                 return
@@ -405,6 +406,14 @@ class Supervisor:
             _log.warning("restarts", what=child.name, in_seconds=pause, **advice)
             loop = asyncio.get_running_loop()
             self._restarts[child] = loop.call_later(pause, self._restart, child)
+
+    def _is_arriving(self, child: Child) -> bool:
+        """Return whether a process is that of a shard that this host does not hold yet."""
+        try:
+            arriving = arriving_shards(self._settings)
+        except DataDirectoryError:
+            return False
+        return any(self._shards.get(shard) is child for shard in arriving)
 
     def _restart(self, child: Child) -> None:
         """Start a process after its pause."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from coordinator.cluster.shard_client import ShardState
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.placement import moving
 from coordinator.replication.placement.moving import Mover, ShardProcesses
 
 
@@ -58,3 +61,60 @@ async def test_one_shard_that_cannot_be_given_up_yet_holds_up_no_other() -> None
     with pytest.raises(LogAway, match="shard 0"):
         await mover._move()
     assert given_up == [2]
+
+
+async def test_one_shard_that_cannot_be_taken_yet_holds_up_no_other() -> None:
+    mover = _TakingMover(set(), {0, 1, 2}, [])
+    taken = []
+
+    async def take(shard: int) -> None:
+        if shard == 0:
+            raise LogAway("shard 0 has not started on this host")
+        taken.append(shard)
+
+    mover._take = take  # type: ignore[method-assign]
+    with pytest.raises(LogAway, match="shard 0"):
+        await mover._move()
+    assert taken == [1, 2]
+
+
+class _FollowingMover(Mover):
+    """Is taking shard 1, whose process does not answer."""
+
+    def __init__(self) -> None:
+        self.client = SimpleNamespace(state=ShardState.AWAY)
+        local_shards = SimpleNamespace(
+            begin_arriving=lambda *_: self.client, end_arriving=AsyncMock()
+        )
+        cluster = SimpleNamespace(here={}, local_shards=local_shards, placed=Mock())
+        host: Any = SimpleNamespace(
+            settings=Mock(),
+            cluster=cluster,
+            catalog=Mock(),
+            stream=Mock(),
+            progress=SimpleNamespace(arriving={1: 7}),
+            serving=SimpleNamespace(position=SimpleNamespace(seq=1_000)),
+        )
+        known: Any = SimpleNamespace(wanted_here={1})
+        self.reconcile = Mock()
+        super().__init__(host, Mock(), known, ShardProcesses(self.reconcile, Mock()))
+
+    async def _follow(self, *_: object) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_shard_that_does_not_start_is_reported_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moving, "START_SECONDS", 0.01)
+    monkeypatch.setattr(moving, "PAUSE_SECONDS", 0.001)
+    mover = _FollowingMover()
+    for _ in range(2):
+        with pytest.raises(LogAway, match="shard 1 has not started on this host"):
+            await mover._take(1)
+    assert mover.reconcile.call_count == 2
+    mover.client.state = ShardState.OPENING  # however long that takes
+    taking = asyncio.ensure_future(mover._take(1))
+    await asyncio.sleep(0.1)
+    assert not taking.done()
+    taking.cancel()

@@ -110,9 +110,18 @@ def shards_to_run(settings: Settings) -> tuple[int, ...]:
     """
     if not settings.has_placed_shards:
         return settings.own_shards
-    replica = read_replica(settings.data_dir)
-    arriving = () if replica is None else replica.arriving
-    return tuple(sorted({*held_shards(settings, replica), *arriving}))
+    held = held_shards(settings, read_replica(settings.data_dir))
+    return tuple(sorted({*held, *arriving_shards(settings)}))
+
+
+def arriving_shards(settings: Settings) -> frozenset[int]:
+    """Return the shards that a host is about to hold.
+
+    Raises:
+        DataDirectoryError: replica.json cannot be read.
+    """
+    replica = read_replica(settings.data_dir) if settings.has_placed_shards else None
+    return frozenset(() if replica is None else replica.arriving)
 
 
 def write_replica(data: Path, replica: ReplicaFile) -> None:

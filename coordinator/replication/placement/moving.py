@@ -47,6 +47,8 @@ from coordinator.replication.startup.transfer import CopyRequest, find_offers, t
 POLL_SECONDS: Final = 0.5
 """Interval between two checks for shards to move."""
 PAUSE_SECONDS: Final = 0.05
+START_SECONDS: Final = 10.0
+"""A shard that is taken and has not answered for so long is reported; its start is tried again."""
 NEAR_ENTRIES: Final = 20
 """A shard that lacks no more than this joins: new entries wait until it has caught up."""
 JOIN_SECONDS: Final = 2.0
@@ -137,14 +139,14 @@ class Mover:
             self._placed.update()
         for shard in self._progress.arriving.keys() - wanted:
             await self._forget(shard)
+        here = self._cluster.here.keys()
         not_yet: LogAway | None = None
-        for shard in sorted(self._cluster.here.keys() - wanted):
-            try:
-                await self._give_up(shard)
-            except LogAway as error:  # the host that takes it may be waiting for us to take another
-                not_yet = not_yet or error
-        for shard in sorted(wanted - self._cluster.here.keys()):
-            await self._take(shard)
+        for step, shards in ((self._give_up, here - wanted), (self._take, wanted - here)):
+            for shard in sorted(shards):
+                try:
+                    await step(shard)
+                except LogAway as error:  # another host may be waiting for our next step
+                    not_yet = not_yet or error
         if not_yet is not None:
             raise not_yet
 
@@ -164,12 +166,20 @@ class Mover:
         )
         self._reached = first = self._progress.arriving[shard]
         following = asyncio.create_task(self._follow(shard, client, first))
+        report_at = time.monotonic() + START_SECONDS
         try:
             while shard not in self._cluster.here:
                 if following.done():
                     following.result()
                 if shard not in (self._known.wanted_here or ()):
                     return  # the order was taken back
+                if client.state is not ShardState.AWAY:
+                    report_at = time.monotonic() + START_SECONDS
+                elif time.monotonic() >= report_at:
+                    raise LogAway(
+                        f"shard {shard} has not started on this host; the log of its process says "
+                        "why if it cannot"
+                    )
                 is_near = self._serving.position.seq - self._reached <= NEAR_ENTRIES
                 if is_near and client.state is ShardState.SERVING:
                     await self._join(shard, client)

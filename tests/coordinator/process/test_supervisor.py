@@ -13,13 +13,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import python_command
 from coordinator.process.child_process import BACK_OFF_SECONDS, Child
 from coordinator.process.fork_server_client import ForkedProcess
 from coordinator.process.port_holder import port_holder
+from coordinator.process.supervisor import Supervisor
+from coordinator.replication.host.replica_file import ReplicaFile, write_replica
+from coordinator.settings import Settings
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 from tests.waiting import wait_until
 
@@ -277,6 +283,42 @@ def test_pauses_grow_while_starts_fail_and_not_after_a_good_one(
     assert pauses[-1] == max(BACK_OFF_SECONDS)
     loop.now = 100.0  # it has lived
     assert child.back_off() == 0
+
+
+class _Ended:
+    """A process that has ended with some status."""
+
+    pid = 1
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def poll(self) -> int:
+        return self._status
+
+    def send_signal(self, number: int, /) -> None:
+        """There is none to send it to."""
+
+
+@pytest.mark.parametrize(("shard", "is_stopping"), [(0, True), (1, False)])
+async def test_only_a_shard_that_the_host_holds_stops_it_if_it_cannot_start(
+    tmp_path: Path, shard: int, is_stopping: bool
+) -> None:
+    """A shard that was moved to a host ended all of it if it could not start there."""
+    settings = Settings(data_dir=tmp_path, log_url="nats://a", shards_here="0", shards_of=2)
+    write_replica(
+        tmp_path,
+        ReplicaFile(1, "cluster", "host", 7, 0, shards=(0,), arriving={1: 7}, configured=(0,)),
+    )
+    supervisor = Supervisor(settings)
+    fork_server: Any = SimpleNamespace(poll=lambda: None, make=lambda *_: _Ended(0))
+    supervisor._fork_server = fork_server
+    supervisor._fit_shards()
+    child = supervisor._shards[shard]
+    child.process = _Ended(EXIT_CANNOT_START)
+    supervisor._look_after_children()
+    assert supervisor._is_stopping is is_stopping
+    assert (child.process is None) is is_stopping, "it is started again"
 
 
 def test_files_in_the_working_directory_are_not_run(tmp_path: Path) -> None:
