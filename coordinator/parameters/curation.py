@@ -125,7 +125,7 @@ def _compile(
 ) -> Generator[None, None, CompiledRule]:
     words = condition = None
     if rule.query is not None:
-        words = tuple(token.text for token in analyzer.tokenize(rule.query))
+        words = tuple(analyzer.words(rule.query))
     if rule.filter is not None:
         yield
         condition = _condition(rule.filter, configuration, limits)

@@ -18,7 +18,6 @@ from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_path import ReadPath
 from coordinator.read.stored_items import read_items
-from coordinator.read.text.query_parser import query_pieces
 
 _analyzer: Final = Analyzer()
 
@@ -82,4 +81,4 @@ class Selection:
 
 def selects_all(parameters: SearchParameters) -> bool:
     """Return whether nothing restricts a search: neither filters nor words."""
-    return not parameters.filters and not query_pieces(parameters.query, _analyzer)
+    return not parameters.filters and not _analyzer.count_words(parameters.query)

@@ -14,7 +14,7 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
-from coordinator.read.text.respelling import Spelling, respelt
+from coordinator.read.text.respelling import WORDS_MAX, Spelling, respelt
 from coordinator.read.text.scoring import is_long_text
 
 
@@ -52,7 +52,7 @@ class DidYouMean:
         # (Splitting a long text would hold up the event loop, and it has too many words.)
         if is_long_text(requested.query) or requested.only_ids or requested.page != 1:
             return None
-        typed = typed_words(requested.query, self._analyzer)
+        typed = typed_words(requested.query, self._analyzer, WORDS_MAX + 1)
         if typed is None:
             return None
         tokens, is_open = typed

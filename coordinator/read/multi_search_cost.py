@@ -48,7 +48,7 @@ class CostSum:
         """
         limits = self._limits
         factor = 1 if search.typo == 0 else TYPO_FACTOR
-        num_words = len(_analyzer.tokenize(search.query or ""))
+        num_words = _analyzer.count_words(search.query)
         self._num_words += factor * min(num_words, limits.query_words_max)
         num_buckets = search.num_buckets_max
         self._num_buckets += num_buckets

@@ -75,4 +75,5 @@ class ReadPath(NamedTuple):
         """Return the searches to try, in order, until one has hits (`match: auto`)."""
         if parameters.match != "auto":
             return (parameters,)
-        return relaxed(parameters, self.caches.of(index).dictionary, self.analyzer)
+        dictionary = self.caches.of(index).dictionary
+        return relaxed(parameters, dictionary, self.analyzer, self.limits.query_words_max)

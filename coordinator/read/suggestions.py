@@ -116,7 +116,7 @@ class Suggestions:
         search, size = self._path.caches.narrowed(index, parameters.search), parameters.size
         parameters = structs.replace(parameters, search=search)
         deadline = Deadline.after_ms(search.timeout_ms)
-        typed = typed_text(search.query, self._path.analyzer)
+        typed = typed_text(search.query, self._path.analyzer, self._path.limits.query_words_max)
         with self._path.cluster.reading(index.number) as horizon:
             searches = await self._searches(index, search, _MORE * size)
             cache = self._path.caches.of(index).suggestions

@@ -159,8 +159,8 @@ def accept_keys(
     if not pattern and not key_query:
         return None
     num_values = len(values)
-    tokens = analyzer.tokenize(key_query or "")
-    if not pattern and not tokens:
+    words = analyzer.words(key_query or "")
+    if not pattern and not words:
         return None
     blocks = yield from _folded_blocks(values, num_values, analyzer)
     accepted = np.ones(len(blocks) * _BLOCK_KEYS, np.bool_)
@@ -174,21 +174,22 @@ def accept_keys(
         for block, found in _in_blocks(blocks, accepted):
             found[:] = np.fromiter((_matches(key, parts) for key in block.keys), np.bool_)
             yield
-    for token in tokens:
+    for word in words:
+        yield
         found_of_all = np.zeros(len(accepted), np.bool_)
         has_typed = False
         for number, (block, found) in enumerate(_in_blocks(blocks, found_of_all), 1):
-            first, last = block.words_from(token.text)
+            first, last = block.words_from(word)
             if first < last:
                 keys = block.with_words(first, last)
                 found[keys] = True
                 has_typed |= bool(is_counted[(number - 1) * _BLOCK_KEYS + keys].any())
             if number % _STEP_BLOCKS == 0:
                 yield
-        num_typos = typo_budget(token.text)
+        num_typos = typo_budget(word)
         if num_typos and (typos == "always" or (typos == "unless_typed" and not has_typed)):
             for block, found in _in_blocks(blocks, found_of_all):
-                _add_typos(block, token.text, num_typos, found)
+                _add_typos(block, word, num_typos, found)
                 yield
         accepted &= found_of_all
     return accepted[:num_values]

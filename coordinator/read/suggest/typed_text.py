@@ -9,7 +9,7 @@ from coordinator.read.text.query_parser import typed_words
 
 
 class TypedText(Struct, frozen=True):
-    """The text as typed, with its words."""
+    """The text as typed, with its words, of which a query has at most `query_words_max`."""
 
     text: str
     tokens: list[Token]
@@ -22,7 +22,10 @@ class TypedText(Struct, frozen=True):
         return [token.text for token in self.tokens]
 
 
-def typed_text(text: str, analyzer: Analyzer) -> TypedText | None:
-    """Return the typed text; None where words are quoted or excluded, or there are none."""
-    found = typed_words(text, analyzer)
+def typed_text(text: str, analyzer: Analyzer, words_max: int) -> TypedText | None:
+    """Return the typed text with its first words.
+
+    None where words are quoted or excluded, or there are none.
+    """
+    found = typed_words(text, analyzer, words_max)
     return None if found is None else TypedText(text, *found)

@@ -102,7 +102,7 @@ def notations(languages: Words, analyzer: Analyzer) -> Notations:
     found: dict[str, dict[Words, None]] = {}
 
     def add(*equal: str) -> None:
-        folded = [token.text for word in equal for token in analyzer.tokenize(word)]
+        folded = [part for word in equal for part in analyzer.words(word)]
         for word in folded:
             found.setdefault(word, {}).update({(other,): None for other in folded if other != word})
 
@@ -119,8 +119,8 @@ def notations(languages: Words, analyzer: Analyzer) -> Notations:
                 found[str(number)][_PARTS[language], numeral] = None
         for pair in _ABBREVIATIONS.get(language, "").split():
             add(*pair.split(":"))
-        for token in analyzer.tokenize(_CONJUNCTIONS.get(language, "")):
-            found.setdefault(token.text, {})[()] = None
+        for word in analyzer.words(_CONJUNCTIONS.get(language, "")):
+            found.setdefault(word, {})[()] = None
     return {word: tuple(others) for word, others in found.items()}
 
 

@@ -91,7 +91,7 @@ class ParsedQuery(Struct, frozen=True):
     excluded: tuple[Clause, ...]
     match: str
     num_words: int
-    """Words that were typed: quoted ones and dropped ones too, but no excluded ones."""
+    """Words that were typed, without those cut: quoted and dropped ones too, no excluded ones."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     dropped_words: Words = ()
@@ -160,11 +160,11 @@ def _function_words(languages: Words, analyzer: Analyzer) -> frozenset[str]:
 
 def _words_of(texts: Iterable[str], analyzer: Analyzer) -> frozenset[str]:
     """Return the folded words of some texts."""
-    return frozenset(token.text for text in texts for token in analyzer.tokenize(text))
+    return frozenset(word for text in texts for word in analyzer.words(text))
 
 
 def _folded(analyzer: Analyzer, text: str) -> Words:
-    return tuple(token.text for token in analyzer.tokenize(text))
+    return tuple(analyzer.words(text))
 
 
 class _Piece(Struct):
@@ -177,15 +177,20 @@ class _Piece(Struct):
     """Whether the text ends within this piece, so that its last word may be incomplete."""
 
 
-def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]:
-    pieces = []
+def _split(
+    text: str, analyzer: Analyzer, words_max: int
+) -> Generator[None, None, tuple[list[_Piece], int]]:
+    """Return the pieces of the first words of a query; how many words follow. Yield before each.
+
+    Where words follow, the last one kept is complete, hence no prefix.
+    """
+    pieces: list[_Piece] = []
+    num_left, num_cut = words_max, 0
     for match in _PIECE.finditer(text):
         yield
-        word = match["word"]
-        is_phrase = word is None
-        is_excluded = _is_excluded(match)
-        begin = match.start("phrase" if is_phrase else "word")
-        tokens = analyzer.tokenize(match["phrase"] if is_phrase else word)
+        is_phrase = match["word"] is None
+        begin, end = match.span("phrase" if is_phrase else "word")
+        tokens = analyzer.tokenize(text[begin:end], words_max=num_left)
         if begin:
             tokens = [
                 Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
@@ -193,11 +198,17 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
             ]
         if tokens:
             is_open = is_phrase and not match["close"]
-            pieces.append(_Piece(tokens, is_phrase, is_excluded, is_open))
-    if pieces and not pieces[-1].is_phrase:
+            pieces.append(_Piece(tokens, is_phrase, _is_excluded(match), is_open))
+        num_left -= len(tokens)
+        if not num_left:
+            num_cut = analyzer.count_words(text[begin:]) - len(tokens)
+            break
+    if num_cut:
+        pieces[-1].is_open = False
+    elif pieces and not pieces[-1].is_phrase:
         last = pieces[-1].tokens[-1]
         pieces[-1].is_open = not last.text.endswith(SYMBOLS) and not _CLOSING.search(text, last.end)
-    return pieces
+    return pieces, num_cut
 
 
 def _is_excluded(piece: re.Match[str]) -> bool:
@@ -308,18 +319,17 @@ class _ClauseBuilder:
             length += 1
         return length
 
-    def _run(self, tokens: Sequence[Token], is_open: bool) -> list[Clause]:
-        """Return the clauses of one word, or of one unspaced run."""
+    def _run(self, tokens: Sequence[Token], is_open: bool) -> Iterator[Clause]:
+        """Yield the clauses of one word, or of one unspaced run."""
         is_prefix = self._is_prefix(is_open)
         words = [token.text for token in tokens]
         if len(words) > 1 and self.options.match in ("all", "last"):
-            return [Phrase(tuple(words), is_prefix)]
-        found: list[Clause] = []
+            yield Phrase(tuple(words), is_prefix)
+            return
         for i, word in enumerate(words):
             # A lone character of an unspaced script matches as the first half of a bigram.
             is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
-            found.append(self._word(word, is_open_here))
-        return found
+            yield self._word(word, is_open_here)
 
 
 def parse_query(
@@ -341,11 +351,7 @@ def parse_query(
         analyzer: splits text into words.
         words_max: limit of folded words; the rest are dropped.
     """
-    pieces = yield from _split(text, analyzer)
-    num_words = sum([len(piece.tokens) for piece in pieces if not piece.is_excluded])
-    num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
-    if num_words_cut:
-        pieces = _cut(pieces, words_max)
+    pieces, num_words_cut = yield from _split(text, analyzer, words_max)
     dropped = _dropped(pieces, dictionary) if options.drops_function_words else ()
     collector = _ClauseCollector(pieces, dictionary, options, dropped)
     for number, piece in enumerate(pieces):
@@ -355,18 +361,19 @@ def parse_query(
         yield from collector.close_row()
         collector.add_quoted_or_excluded(piece)
     yield from collector.close_row()
+    spellings = () if text.isascii() else (yield from _spellings(text, pieces, analyzer))
     counts, quoted = collector.counts, collector.quoted
     return ParsedQuery(
         tuple(counts),
         tuple(counts.values()),
         tuple(collector.excluded),
         options.match,
-        num_words,
+        sum([len(piece.tokens) for piece in pieces if not piece.is_excluded]),
         num_words_cut,
         dropped,
         tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),
         tuple([word for word in collector.cuttable if word not in quoted]),
-        () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
+        spellings,
         collector.fragment,
         () if num_words_cut else _whole(pieces, dropped),
         _is_one_word(counts, dictionary.function_words),
@@ -499,21 +506,26 @@ def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
 
 def _spellings(
     text: str, pieces: Sequence[_Piece], analyzer: Analyzer
-) -> Iterator[tuple[str, Spellings]]:
-    """Yield the words outside of phrases that were always typed with accents, with their spellings.
+) -> Generator[None, None, tuple[tuple[str, Spellings], ...]]:
+    """Return the words outside of phrases that always have accents, with their spellings.
 
-    A word that was typed without accents as well may have any.
+    A word that was typed without accents as well may have any. Yields before each word.
     """
     found: dict[str, dict[str | None, str]] = {}
     for piece in pieces:
         if piece.is_excluded or (piece.is_phrase and len(piece.tokens) > 1):
             continue
         for token in piece.tokens:
+            if token.is_run:
+                continue  # without accents
+            yield
             typed = text[token.start : token.end]
             found.setdefault(token.text, {}).setdefault(analyzer.spelling(typed), typed)
-    for word, spellings in found.items():
-        if None not in spellings:
-            yield word, tuple((term, typed) for term, typed in spellings.items() if term)
+    return tuple(
+        (word, tuple((term, typed) for term, typed in spellings.items() if term))
+        for word, spellings in found.items()
+        if None not in spellings
+    )
 
 
 def _whole(pieces: Sequence[_Piece], dropped: Container[str]) -> Words:
@@ -543,38 +555,30 @@ def _is_one_word(clauses: Iterable[Clause], function_words: Container[str]) -> b
     return len(telling) == 1 and isinstance(telling[0], Word)
 
 
-def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
-    """Return the first `words_max` words of a query; the last one is complete, hence no prefix."""
-    kept: list[_Piece] = []
-    for piece in pieces:
-        tokens = piece.tokens[:words_max]
-        words_max -= len(tokens)
-        if tokens:
-            kept.append(_Piece(tokens, piece.is_phrase, piece.is_excluded, is_open=False))
-    return kept
-
-
-def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | None:
-    """Return the words of a query, and whether the last one may be incomplete.
+def typed_words(text: str, analyzer: Analyzer, words_max: int) -> tuple[list[Token], bool] | None:
+    """Return the first words of a query, and whether the last one may be incomplete.
 
     None if something is quoted or excluded: such a query is not guessed at.
     """
-    pieces = run_to_completion(_split(text, analyzer))
+    pieces, _ = run_to_completion(_split(text, analyzer, words_max))
     if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
         return None
     return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
 
 
-def dropped_words(text: str, dictionary: QueryDictionary, analyzer: Analyzer) -> Words:
+def dropped_words(
+    text: str, dictionary: QueryDictionary, analyzer: Analyzer, words_max: int
+) -> Words:
     """Return the function words of a query that `QueryOptions.drops_function_words` drops."""
-    return _dropped(run_to_completion(_split(text, analyzer)), dictionary)
+    pieces, _ = run_to_completion(_split(text, analyzer, words_max))
+    return _dropped(pieces, dictionary)
 
 
 def query_pieces(text: str, analyzer: Analyzer) -> list[tuple[str, tuple[str, ...]]]:
     """Return the words and phrases of a query as typed, signs included, with their folded words."""
     pieces = []
     for match in _PIECE.finditer(text):
-        words = tuple(token.text for token in analyzer.tokenize(match.group()))
+        words = _folded(analyzer, match.group())
         if words:
             pieces.append((match.group(), words))
     return pieces

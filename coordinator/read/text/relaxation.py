@@ -28,7 +28,10 @@ SHORT_QUERY_WORDS: Final = 5
 
 
 def relaxed(
-    parameters: SearchParameters, dictionary: QueryDictionary, analyzer: Analyzer
+    parameters: SearchParameters,
+    dictionary: QueryDictionary,
+    analyzer: Analyzer,
+    words_max: int,
 ) -> Iterator[SearchParameters]:
     """Yield the searches to try, in order, until one has hits.
 
@@ -36,13 +39,14 @@ def relaxed(
         parameters: of the search, with `match: auto`.
         dictionary: of the index.
         analyzer: splits query texts into words.
+        words_max: limit of words of a query.
     """
     of_all = msgspec.structs.replace(parameters, match="all")
     yield of_all
-    num_words = len(analyzer.tokenize(parameters.query))
+    num_words = analyzer.count_words(parameters.query)
     if num_words < 2:
         return
-    has_dropped = bool(dropped_words(parameters.query, dictionary, analyzer))
+    has_dropped = bool(dropped_words(parameters.query, dictionary, analyzer, words_max))
     if has_dropped:
         yield msgspec.structs.replace(of_all, drops_function_words=True)
     if num_words <= SHORT_QUERY_WORDS:

@@ -218,4 +218,17 @@ def test_plain_words_are_cut_as_the_kernel_cuts_them(text: str, is_indexing: boo
 def test_words_are_those_of_the_kernel(text: str) -> None:
     tokens = ANALYZER.tokenize_bytes(text.encode())
     assert ANALYZER.words(text) == [token.text for token in tokens]
+    assert ANALYZER.count_words(text) == len(tokens)
     assert [token.is_run for token in tokens] == [is_run(token.text) for token in tokens]
+
+
+@given(st.text("aZ09 ", max_size=80) | st.text("aÉß日本ที่ -'.+#2"), st.integers(1, 20))
+def test_the_first_words_of_a_text_are_as_all_of_them_have_them(text: str, words_max: int) -> None:
+    assert ANALYZER.tokenize(text, words_max=words_max) == ANALYZER.tokenize(text)[:words_max]
+
+
+def test_a_text_may_have_more_words_than_are_cut_at_a_time() -> None:
+    text = "日本語の" * 1_000
+    assert len(ANALYZER.tokenize(text)) == ANALYZER.count_words(text) == 3_999
+    assert ANALYZER.words(text) == [token.text for token in ANALYZER.tokenize(text)]
+    assert ANALYZER.tokenize(text, words_max=2_500) == ANALYZER.tokenize(text)[:2_500]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from common.analysis.analyzer import Analyzer, Token
+from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
@@ -62,9 +63,9 @@ class _WatchedAnalyzer(Analyzer):
         super().__init__()
         self.threads: set[threading.Thread] = set()
 
-    def tokenize_bytes(self, encoded: bytes, *, is_indexing: bool = False) -> list[Token]:
+    def _cut(self, encoded: bytes, is_indexing: bool = False) -> Iterator[int]:
         self.threads.add(threading.current_thread())
-        return super().tokenize_bytes(encoded, is_indexing=is_indexing)
+        return super()._cut(encoded, is_indexing)
 
 
 @pytest.mark.parametrize("is_long", [False, True])

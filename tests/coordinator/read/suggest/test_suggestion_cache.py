@@ -7,6 +7,7 @@ from unittest.mock import AsyncMock, Mock
 
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
+from common.limits import Limits
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
 from coordinator.cluster.cache_budget import CacheBudget
@@ -133,7 +134,9 @@ def read_path(cache: SuggestionCache, reading: Reading) -> Any:
     """Return a read path without shards, over indexes without rules."""
     caches = Mock(of=lambda _: Mock(suggestions=cache), narrowed=lambda _, search: search)
     cluster = Mock(reading=lambda _: reading)
-    return Mock(cluster=cluster, analyzer=Analyzer(), caches=caches, share=FairShare())
+    return Mock(
+        cluster=cluster, analyzer=Analyzer(), caches=caches, share=FairShare(), limits=Limits()
+    )
 
 
 async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:

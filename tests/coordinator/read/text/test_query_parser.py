@@ -6,18 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.analyzer import Analyzer
+from common.analysis.analyzer import Analyzer, Token
+from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.process.loop_scheduler import run_to_completion
 from common.query import Phrase, Word
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import (
     ParsedQuery,
     QueryDictionary,
     QueryOptions,
     parse_query,
+    query_pieces,
+    typed_words,
     without_exclusions,
     words_of,
 )
+from coordinator.read.text.relaxation import relaxed
 
 ANALYZER = Analyzer()
 
@@ -214,6 +219,59 @@ def test_too_many_words_are_cut() -> None:
     assert cut.clauses[-1] == Phrase(("18", "19"))
     assert not cut.excluded
     assert parse(" ".join(map(str, range(23)))).clauses[-1] == Word("19")
+
+
+@given(st.text("aé日本 -\"'.+", max_size=80))
+def test_all_words_that_are_cut_are_counted(text: str) -> None:
+    kept = sum(
+        [len(words) for _, words in query_pieces(text, ANALYZER)]  # each as if it were alone
+    )
+    assert parse(text).num_words_cut == max(0, kept - 20)
+
+
+class _CountingAnalyzer(Analyzer):
+    """Notes how many words, with their places, it made of a text at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_words: list[int] = []
+
+    def tokenize_bytes(
+        self, encoded: bytes, *, is_indexing: bool = False, words_max: int | None = None
+    ) -> list[Token]:
+        tokens = super().tokenize_bytes(encoded, is_indexing=is_indexing, words_max=words_max)
+        self.num_words.append(len(tokens))
+        return tokens
+
+
+def test_a_long_run_is_not_split_beyond_the_words_that_a_query_may_have() -> None:
+    """A text of 4,096 Chinese characters was split into all of its words, three times, in one go.
+
+    That held up the event loop for 15 ms each time.
+    """
+    text, analyzer = "日本語の" * 1_024, _CountingAnalyzer()
+    dictionary = QueryDictionary(IndexConfiguration(), analyzer)
+    analyzer.num_words.clear()
+    options = QueryOptions()
+    parsed = run_to_completion(parse_query(text, options, dictionary, analyzer, words_max=20))
+    assert (parsed.num_words, parsed.num_words_cut) == (20, 4_095 - 20)
+    tried = [*relaxed(SearchParameters(query=text, match="auto"), dictionary, analyzer, 20)]
+    assert [one.match for one in tried] == ["all", "any"]
+    typed = typed_words(text, analyzer, 20)
+    assert typed is not None
+    assert len(typed[0]) == 20
+    assert analyzer.num_words
+    assert max(analyzer.num_words) == 20
+
+
+def test_function_words_beyond_the_words_that_a_query_may_have_are_not_dropped() -> None:
+    dictionary = QueryDictionary(IndexConfiguration(), ANALYZER)
+    parameters = SearchParameters(query="green mile " * 10 + "of the", match="auto")
+    tried = [*relaxed(parameters, dictionary, ANALYZER, 20)]
+    assert [(one.match, one.drops_function_words) for one in tried] == [
+        ("all", False),
+        ("any", False),
+    ]
 
 
 def test_typos_begin_where_the_configuration_says() -> None:
