@@ -50,7 +50,7 @@ from common.query import (
 from common.values import facet_key
 from coordinator.parameters.filter_objects import count_condition
 from coordinator.parameters.filter_tokens import FilterToken, FilterTokens, invalid_filter
-from coordinator.parameters.geo import read_box, read_polygon, read_radius
+from coordinator.parameters.geo import check_corners, read_box, read_polygon, read_radius
 from coordinator.parameters.kinds import Mistake
 
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
@@ -171,6 +171,7 @@ class _ExpressionParser:
         points = [self._point()]
         while self._tokens.take_operator(","):
             points.append(self._point())
+            check_corners(points, self._limits)
         self._tokens.expect_operator(")")
         if function == "_geoPolygon":
             return read_polygon(field, points, self._limits, "")

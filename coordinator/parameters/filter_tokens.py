@@ -9,7 +9,8 @@ stands for that character.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from common.errors import InvalidRequest
 from common.values import INTEGER_MAX, INTEGER_MIN
@@ -36,22 +37,15 @@ _KEYWORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FilterToken:
+class FilterToken(Struct, frozen=True):
     """A word, a quoted text, an operator, or the end."""
 
     kind: str
     """quoted, operator, word or end."""
     text: str
     position: int
-
-    @property
-    def keyword(self) -> str | None:
-        """The keyword that this bare word is, in upper case."""
-        if self.kind != "word" or not self.text.isascii():
-            return None
-        upper = self.text.upper()
-        return upper if upper in _KEYWORDS else None
+    keyword: str | None = None
+    """The keyword that this bare word is, in upper case."""
 
     @property
     def shown(self) -> str:
@@ -83,26 +77,28 @@ class FilterToken:
 
 
 class FilterTokens:
-    """Reads the tokens of an expression from left to right.
+    """Reads the tokens of an expression from left to right, each when it is asked for.
+
+    So an expression that exceeds a limit of the grammar is read no further.
 
     Args:
         text: the expression.
+
+    Attributes:
+        next: the next token, which stays.
     """
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokenize(text)
-        self._next = 0
-
-    @property
-    def next(self) -> FilterToken:
-        """The next token, which stays."""
-        return self._tokens[self._next]
+        self._text = text
+        self._end = len(text.rstrip())
+        self._position = 0
+        self.next = self._read()
 
     def take(self) -> FilterToken:
         """Return the next token and go on after it; the end stays."""
-        token = self._tokens[self._next]
+        token = self.next
         if token.kind != "end":
-            self._next += 1
+            self.next = self._read()
         return token
 
     def take_value(self) -> FilterToken:
@@ -115,14 +111,14 @@ class FilterTokens:
     def take_keyword(self, keyword: str) -> bool:
         """Take a keyword; return whether it was there."""
         if self.next.keyword == keyword:
-            self._next += 1
+            self.take()
             return True
         return False
 
     def take_operator(self, operator: str) -> bool:
         """Take an operator; return whether it was there."""
         if self.next.kind == "operator" and self.next.text == operator:
-            self._next += 1
+            self.take()
             return True
         return False
 
@@ -135,14 +131,12 @@ class FilterTokens:
         """Return the error for the next token, which is not what was expected."""
         return invalid_filter(f"expected {expected}, not {self.next.shown}", self.next.position)
 
-
-def _tokenize(text: str) -> list[FilterToken]:
-    tokens = []
-    position = 0
-    end = len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
+    def _read(self) -> FilterToken:
+        text, position = self._text, self._position
+        if position >= self._end:
+            return FilterToken("end", "", self._end)
+        found = _TOKEN.match(text, position)
+        if found is None:
             start = position + len(text[position:]) - len(text[position:].lstrip())
             what = (
                 "a quoted text has no end"
@@ -150,13 +144,16 @@ def _tokenize(text: str) -> list[FilterToken]:
                 else f"unexpected character '{text[start]}'"
             )
             raise invalid_filter(what, start)
-        kind = match.lastgroup or ""
-        raw = match.group(kind)
-        content = raw if kind != "quoted" else _unescaped(raw[1:-1], match.start(kind))
-        tokens.append(FilterToken(kind, content, match.start(kind)))
-        position = match.end()
-    tokens.append(FilterToken("end", "", end))
-    return tokens
+        self._position = found.end()
+        kind = found.lastgroup or ""
+        raw, start = found.group(kind), found.start(kind)
+        match kind:
+            case "quoted":
+                return FilterToken(kind, _unescaped(raw[1:-1], start), start)
+            case "word" if raw.isascii() and (upper := raw.upper()) in _KEYWORDS:
+                return FilterToken(kind, raw, start, upper)
+            case _:
+                return FilterToken(kind, raw, start)
 
 
 def _unescaped(text: str, position: int) -> str:

@@ -83,10 +83,15 @@ def read_polygon(field: str, value: Any, limits: Limits, path: str) -> GeoPolygo
     """Read a polygon."""
     if not isinstance(value, list):
         raise Mistake("must be a list of points", path=path)
-    if len(value) > limits.geo_corners_max:
-        raise Mistake(f"has more than {limits.shown('geo_corners_max')} corners", path=path)
+    check_corners(value, limits, path)
     points = [read_point(one, f"{path}[{i}]") for i, one in enumerate(value)]
     return polygon_of(field, points, path)
+
+
+def check_corners(points: Sequence[object], limits: Limits, path: str = "") -> None:
+    """Reject more corners than a polygon may have."""
+    if len(points) > limits.geo_corners_max:
+        raise Mistake(f"has more than {limits.shown('geo_corners_max')} corners", path=path)
 
 
 def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygon:

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from common.errors import InvalidRequest
+from common.limits import Limits
 from common.query import AnyOf
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.parameters.filter_tokens import FilterTokens
+from coordinator.parameters.filter_tokens import FilterToken, FilterTokens
 
 
 def _kinds(text: str) -> list[tuple[str, str, int]]:
@@ -58,7 +59,7 @@ def test_other_escapes_stand_for_their_character() -> None:
 @pytest.mark.parametrize("text", [r'"\ud83d"', r'"\ude00"', r'"\ude00\ud83d"', r'"\ud83d\u0041"'])
 def test_a_lone_surrogate_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"pair, at position 2;"):
-        FilterTokens(f"a {text}")
+        _kinds(f"a {text}")
 
 
 @pytest.mark.parametrize("name", ["ıs", "ın", "iſ"])
@@ -76,4 +77,32 @@ def test_the_end_stays() -> None:
 @pytest.mark.parametrize(("text", "problem"), [("a '", "no end at position 2"), ("!", "'!' at")])
 def test_an_invalid_token_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InvalidRequest, match=problem):
-        FilterTokens(text)
+        _kinds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("(" * 16_000, "filter_depth_max"),
+        ("a = b OR " * 1_500 + "a = b", "filter_conditions_max"),
+        (f"_geoPolygon({', '.join(['[1, 2]'] * 2_000)})", "geo_corners_max"),
+    ],
+)
+def test_what_exceeds_a_limit_is_read_no_further(
+    text: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of brackets took tens of milliseconds, to be refused at the 33rd."""
+    num_read = 0
+    read = FilterTokens._read
+
+    def counted(tokens: FilterTokens) -> FilterToken:
+        nonlocal num_read
+        num_read += 1
+        return read(tokens)
+
+    monkeypatch.setattr(FilterTokens, "_read", counted)
+    with pytest.raises(InvalidRequest, match=limit):
+        parse_filter(
+            text, Limits(filter_depth_max=10, filter_conditions_max=10, geo_corners_max=10)
+        )
+    assert num_read < 100
