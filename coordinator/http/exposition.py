@@ -18,14 +18,14 @@
     process_*                                          of the coordinator
 
 The objects of prometheus-client take several microseconds for labels and locks, so they only format
-the numbers of `metrics` as text, when metrics are scraped. The shards are asked for their own
-numbers only then, too.
+the numbers of `metrics` as text, when metrics are scraped; those of indexes, of which there may be
+thousands, are written without them. The shards are asked for their own numbers only then, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -41,7 +41,7 @@ from coordinator.cluster.catalog import program_version
 from coordinator.http.metrics import PHASES, Counts, Metrics, ProcessUse, cumulative
 
 if TYPE_CHECKING:
-    from common.protocol.messages import ProcessStatistics
+    from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
     from coordinator.read.result_cache import ResultCache
     from coordinator.replication.peers.own_status import HostStatus
 
@@ -67,7 +67,7 @@ def exposition(
 ) -> bytes:
     """Return everything in Prometheus' text format.
 
-    Cost: 80 µs for each index on each shard, so thousands of indexes take a thread.
+    Cost: 4 µs for each index on each shard, so thousands of indexes take a thread.
 
     Args:
         ours: the metrics of this coordinator, as `coordinator_families` returns them.
@@ -76,9 +76,8 @@ def exposition(
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    families = (*ours, *_shard_families(shards), *_index_families(shards, index_names))
-    registry.register(_Snapshot(families))
-    return generate_latest(registry)
+    registry.register(_Snapshot((*ours, *_shard_families(shards))))
+    return generate_latest(registry) + "".join(_index_lines(shards, index_names)).encode()
 
 
 def coordinator_families(
@@ -301,46 +300,64 @@ def _shard_families(shards: Sequence[ProcessStatistics | None]) -> Iterator[Metr
     yield caches
 
 
-def _index_families(
+class _IndexFamily(NamedTuple):
+    """A metric that each index has on each shard."""
+
+    name: str
+    kind: str
+    text: str
+    value: Callable[[IndexStatisticsResponse], float]
+
+
+_INDEX_FAMILIES: Final = (
+    _IndexFamily("facetd_index_items", "gauge", "Live items.", lambda one: one.num_docs),
+    _IndexFamily("facetd_index_bytes", "gauge", "Bytes on disk.", lambda one: one.bytes_on_disk),
+    _IndexFamily("facetd_index_segments", "gauge", "Segments.", lambda one: len(one.segments)),
+    _IndexFamily(
+        "facetd_index_merging", "gauge", "Whether a merge is running.", lambda one: one.is_merging
+    ),
+    _IndexFamily(
+        "facetd_map_used_bytes", "gauge", "LMDB map in use.", lambda one: one.map_bytes_used
+    ),
+    _IndexFamily(
+        "facetd_index_merges_total",
+        "counter",
+        "Merges done since the index was opened.",
+        lambda one: one.num_merges,
+    ),
+    _IndexFamily(
+        "facetd_index_merge_seconds_total",
+        "counter",
+        "Seconds spent merging since then.",
+        lambda one: one.merging_us / 1e6,
+    ),
+    _IndexFamily("facetd_map_max_bytes", "gauge", "LMDB map limit.", lambda one: one.map_bytes_max),
+    _IndexFamily(
+        "facetd_map_readers",
+        "gauge",
+        "Slots of LMDB's reader table ever taken.",
+        lambda one: one.map_readers,
+    ),
+)
+
+
+def _index_lines(
     shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
-) -> Iterator[Metric]:
-    """Yield the metrics of each index on each shard that is up."""
-    labels = ("index", "shard")
-    families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
-        "num_docs": GaugeMetricFamily("facetd_index_items", "Live items.", labels=labels),
-        "bytes_on_disk": GaugeMetricFamily("facetd_index_bytes", "Bytes on disk.", labels=labels),
-        "num_segments": GaugeMetricFamily("facetd_index_segments", "Segments.", labels=labels),
-        "is_merging": GaugeMetricFamily(
-            "facetd_index_merging", "Whether a merge is running.", labels=labels
-        ),
-        "map_bytes_used": GaugeMetricFamily(
-            "facetd_map_used_bytes", "LMDB map in use.", labels=labels
-        ),
-        "num_merges": CounterMetricFamily(
-            "facetd_index_merges", "Merges done since the index was opened.", labels=labels
-        ),
-        "merging_us": CounterMetricFamily(
-            "facetd_index_merge_seconds", "Seconds spent merging since then.", labels=labels
-        ),
-        "map_bytes_max": GaugeMetricFamily(
-            "facetd_map_max_bytes", "LMDB map limit.", labels=labels
-        ),
-        "map_readers": GaugeMetricFamily(
-            "facetd_map_readers", "Slots of LMDB's reader table ever taken.", labels=labels
-        ),
+) -> Iterator[str]:
+    """Yield the metrics of each index on each shard that is up, as text."""
+    labels = {
+        number: name.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+        for number, name in index_names.items()
     }
-    for shard, process in enumerate(shards):
-        if process is None:
-            continue
-        for number, index in process.indexes:
-            if number not in index_names:
-                continue  # being created or deleted; the number may have no name yet
-            where = (index_names[number], str(shard))
-            values: dict[str, Any] = {
-                name: getattr(index, name) for name in families if name != "num_segments"
-            }
-            values["num_segments"] = len(index.segments)
-            values["merging_us"] = index.merging_us / 1e6
-            for name, value in values.items():
-                families[name].add_metric(where, float(value))
-    yield from families.values()
+    # An index without a name is being created or deleted.
+    rows = [
+        (f'{{index="{labels[number]}",shard="{shard}"}}', index)
+        for shard, process in enumerate(shards)
+        if process is not None
+        for number, index in process.indexes
+        if number in labels
+    ]
+    for name, kind, text, value in _INDEX_FAMILIES:
+        yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
+        for where, index in rows:
+            yield f"{name}{where} {float(value(index))}\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from common.protocol.messages import IndexStatisticsResponse
 from shard.partition.merge_scheduler import MergeStatistics
 from shard.partition.partition import Partition
@@ -14,7 +16,16 @@ from shard.segment.snapshot import SegmentView
 def index_statistics(partition: Partition, merging: MergeStatistics) -> IndexStatisticsResponse:
     """Return sizes and shape of an index.
 
-    Cost: some 10 µs a segment; a `stat` of each file.
+    Cost: as `index_sizes`, and a few microseconds for each field of each segment.
+    """
+    sizes = index_sizes(partition, merging)
+    return msgspec.structs.replace(sizes, fields=fields_of(partition.newest))
+
+
+def index_sizes(partition: Partition, merging: MergeStatistics) -> IndexStatisticsResponse:
+    """Return sizes and shape of an index, without its fields.
+
+    Cost: a few microseconds a segment; a `stat` of each file.
     """
     snapshot = partition.newest
     return IndexStatisticsResponse(
@@ -22,7 +33,7 @@ def index_statistics(partition: Partition, merging: MergeStatistics) -> IndexSta
         num_records=sum(view.segment.num_docs for view in snapshot.views),
         bytes_on_disk=partition.derived.bytes_on_disk(),
         segments=tuple(_describe(view) for view in snapshot.views),
-        fields=fields_of(snapshot),
+        fields=(),
         is_merging=merging.is_running,
         map_bytes_used=partition.environment.bytes_used(),
         map_bytes_max=partition.environment.map_bytes_max,

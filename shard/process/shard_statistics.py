@@ -16,7 +16,7 @@ from shard.caches.lru_cache import (
 )
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
-from shard.indexes.index_statistics import index_statistics
+from shard.indexes.index_statistics import index_sizes
 
 if TYPE_CHECKING:
     from shard.indexes.indexes import Indexes
@@ -43,7 +43,7 @@ def shard_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:
             *(
                 (
                     one.partition.number,
-                    index_statistics(one.partition, scheduler.statistics(one.partition.number)),
+                    index_sizes(one.partition, scheduler.statistics(one.partition.number)),
                 )
                 for one in indexes.open.all()
             ),

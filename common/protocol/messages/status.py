@@ -63,6 +63,7 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     num_corrupt: int
     is_ready: bool
     indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
+    """By number; without their fields."""
     cache_bytes: dict[str, int] = field(default_factory=dict)
     """Sizes of the caches of derived values, by kind."""
     allocated_bytes: int = 0
