@@ -315,6 +315,17 @@ class FacetDictionary:
         keys, offsets, _ = self._arrays
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
 
+    def texts(self, numbers: NDArray[np.intp]) -> list[str]:
+        """Return the keys of some numbers as strings."""
+        keys, offsets, _ = self._arrays
+        content = keys.data
+        return [
+            str(content[start:end], "utf-8", "surrogatepass")
+            for start, end in zip(
+                offsets[numbers].tolist(), offsets[numbers + 1].tolist(), strict=True
+            )
+        ]
+
     def num_bytes(self, length: int) -> int:
         """Return how many bytes the first `length` keys have together."""
         _, offsets, _ = self._arrays

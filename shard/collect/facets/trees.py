@@ -88,13 +88,11 @@ def nodes_of(
     dictionary = snapshot.dictionaries[request.field]
 
     def make() -> _Nodes:
-        present = np.flatnonzero(np.bincount(column.codes))
-        values = present[present > 0] - 1
-        texts = dictionary.values(0)
+        values = column.numbers()
         names: dict[str, int] = {}
         of_values = [
-            [names.setdefault(path, len(names)) for path in _paths(texts[value], request.separator)]
-            for value in values.tolist()
+            [names.setdefault(path, len(names)) for path in _paths(text, request.separator)]
+            for text in dictionary.texts(values)
         ]
         arrays = _column_of_nodes(column, segment.num_docs, values, of_values)
         below = _children(names, request.parent_separator)
@@ -117,7 +115,10 @@ def _paths(text: str, separator: str) -> list[str]:
 
 
 def _column_of_nodes(
-    column: FacetColumn, num_docs: int, values: NDArray[np.intp], of_values: list[list[int]]
+    column: FacetColumn,
+    num_docs: int,
+    values: NDArray[np.intp],
+    of_values: list[list[int]],
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a column of nodes, given one of values.
 

@@ -276,12 +276,13 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
     number = snapshot.registry.number(condition.field)
     column = None if number is None else facet_column(view.segment, number)
     if column is not None and condition.field in snapshot.dictionaries:
-        length = snapshot.dictionary_lengths[condition.field]
-        keys = snapshot.dictionaries[condition.field].values(0, length)
+        # Not all keys of the dictionary: a write makes a segment of few of them.
+        values = column.numbers()
+        keys = snapshot.dictionaries[condition.field].texts(values)
         beginnings = tuple(node + condition.separator for node in condition.nodes)
         nodes = frozenset(condition.nodes)
         column.add_docs_with(
-            [n for n, one in enumerate(keys) if one in nodes or one.startswith(beginnings)], words
+            values[[one in nodes or one.startswith(beginnings) for one in keys]], words
         )
     kept = _packed(words)
     FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)

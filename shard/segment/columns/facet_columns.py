@@ -435,7 +435,7 @@ class FacetColumn:
         return num_units * unit_ns + num_listed * doc_ns < limit_ns
 
     def add_docs_with(
-        self, numbers: Sequence[int] | NDArray[np.uint32], words: NDArray[np.uint64]
+        self, numbers: Sequence[int] | NDArray[np.integer[Any]], words: NDArray[np.uint64]
     ) -> None:
         """Set the bits of the documents that have one of the values.
 
@@ -457,6 +457,13 @@ class FacetColumn:
         positions = positions[known[positions] == wanted[: len(positions)]]
         if len(positions):
             add_stored_sets(self._sets, positions, words)
+
+    def numbers(self) -> NDArray[np.intp]:
+        """Return the numbers of the values that occur, ascending."""
+        if self._sets is not None:
+            return self._sets.numbers.astype(np.intp)
+        present = np.flatnonzero(np.bincount(self.codes))
+        return present[present > 0] - 1
 
     @property
     def has_sets(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def test_numbers_count_up_and_stay(batches: list[list[str]]) -> None:
         numbers = [expected.setdefault(value, len(expected)) for value in batch]
         assert encode(dictionary, batch) == numbers
     assert dictionary.values() == list(expected)
+    assert dictionary.texts(np.arange(len(expected))[::-1]) == list(expected)[::-1]
     assert len(dictionary) == len(expected)
     for value, number in expected.items():
         assert dictionary.number(value) == number

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from common.protocol.messages import RangeRequest
+from common.query import Under
 from shard.collect.facets.range_counts import count_ranges
+from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
+from shard.segment.doc_sets import count_docs
+from shard.segment.shared_facet_dictionary import FacetDictionary
 from tests.shard.columns_model import Item, World
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ITEMS: list[Item] = [
     {"path": ["Home > Garden > Tools", "Home > Kitchen"]},
@@ -39,3 +49,29 @@ def test_only_children_of_the_given_nodes_are_reported(
     matches = [Matches(view, is_all=True) for view in snapshot.views]
     found = count_ranges(snapshot, request, matches)
     assert dict(zip(found.keys, found.counts, strict=True)) == expected
+
+
+def test_a_segment_of_few_documents_takes_the_keys_of_few_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a write of one item to a tree of 100,000 values, the next search read all of them."""
+    read: list[int] = []
+    texts = FacetDictionary.texts
+
+    def counted(dictionary: FacetDictionary, numbers: NDArray[np.intp]) -> list[str]:
+        read.append(len(numbers))
+        return texts(dictionary, numbers)
+
+    items: list[Item] = [{"path": f"Home > {i}"} for i in range(500)]
+    snapshot = World([*items, {"path": "Home > 7"}], cuts=[500], facets=("path",)).snapshot
+    first, last = snapshot.views
+    monkeypatch.setattr(FacetDictionary, "texts", counted)
+    monkeypatch.delattr(FacetDictionary, "values")
+    request = RangeRequest("path", tree="path", separator=" > ", parent_separator=" > ")
+    found = count_ranges(snapshot, request, [Matches(last, is_all=True)])
+    assert dict(zip(found.keys, found.counts, strict=True)) == {"Home": 1, "Home > 7": 1}
+    condition = Under("path", ("Home",), " > ")
+    assert count_docs(resolve(snapshot, last, condition)) == 1
+    assert read == [1, 1]
+    assert count_docs(resolve(snapshot, first, condition)) == 500
+    assert read == [1, 1, 500]
