@@ -14,6 +14,7 @@ of which document and field, of which kind, and where are their bytes? The input
     0      tags    STRING    ELEMENT   b
 
 Values are in document order. If a key occurs twice in one object, the last one wins, as in orjson.
+``{"a.b": 1, "a": {"b": 2}}`` has both values at the path a.b, as their keys are in two objects.
 
 The kernel walks with a stack of open containers. Each level keeps the path up to its keys (length
 in the path buffer, and hash). So reading a key means: append it to the buffer, continue the hash,
@@ -156,10 +157,12 @@ class _Stack(NamedTuple):
     outer_arrays: NDArray[np.int64]
 
 
-# Columns of `_Walk.seen`.
+# Columns of `_Walk.seen` and `_Walk.hidden`.
 _OBJECT: Final = 0
 _FIRST_VALUE: Final = 1
 _END_VALUE: Final = 2
+_FIELD: Final = 3
+_DEPTH: Final = 4
 
 
 @arguments
@@ -169,11 +172,14 @@ class _Walk(NamedTuple):
     Attributes:
         seen: by field number: the object in which the key last occurred, and the range of values
             that it has there.
+        hidden: rows of `seen` of open objects that the same path inside of them has replaced, with
+            the field and the depth of the inner object; put back when that ends.
         path: path of the current key.
         stack: of open containers.
     """
 
     seen: Rows[np.int64]
+    hidden: Rows[np.int64]
     path: NDArray[np.uint8]
     stack: _Stack
 
@@ -332,6 +338,27 @@ def _drop_values(out: Extraction, first: int, end: int) -> None:
 
 
 @kernel(inline=True, allocates=False)
+def _hide_seen(walk: _Walk, field: int, depth: int, num_hidden: int) -> int:
+    """Keep what is known of a path of an outer object; return the number of rows kept."""
+    for column in range(_FIELD):
+        walk.hidden[num_hidden, column] = walk.seen[field, column]
+    walk.hidden[num_hidden, _FIELD] = field
+    walk.hidden[num_hidden, _DEPTH] = depth
+    return num_hidden + 1
+
+
+@kernel(inline=True, allocates=False)
+def _restore_seen(walk: _Walk, depth: int, num_hidden: int) -> int:
+    """Put back what objects below a depth have replaced; return the number of rows left."""
+    while num_hidden > 0 and walk.hidden[num_hidden - 1, _DEPTH] > depth:
+        num_hidden -= 1
+        field = walk.hidden[num_hidden, _FIELD]
+        for column in range(_FIELD):
+            walk.seen[field, column] = walk.hidden[num_hidden, column]
+    return num_hidden
+
+
+@kernel(inline=True, allocates=False)
 def _append_key(
     payload: U8Array, key_start: int, path: U8Array, length: int, path_hash: U64
 ) -> tuple[int, int, U64]:
@@ -394,8 +421,10 @@ def _extract_document(
         (whether all of its paths are known, length of the unknown one, what has been extracted).
     """
     payload = documents.payload
-    seen, path, stack = walk
+    seen, _, path, stack = walk
     doc, num_values, num_objects = progress
+    first_object = num_objects + 1
+    num_hidden = int64(0)
     tracks = len(out.parents) > 0
     first_value = num_values
     has_dropped = False
@@ -468,6 +497,8 @@ def _extract_document(
                 elif seen[field, _OBJECT] == stack.objects[depth]:
                     _drop_values(out, seen[field, _FIRST_VALUE], seen[field, _END_VALUE])
                     has_dropped = True
+                elif first_object <= seen[field, _OBJECT] <= stack.objects[depth - 1]:
+                    num_hidden = _hide_seen(walk, field, depth, num_hidden)
                 seen[field, _OBJECT] = stack.objects[depth]
                 seen[field, _FIRST_VALUE] = num_values
                 stack.fields[depth] = field
@@ -491,6 +522,7 @@ def _extract_document(
                 location = _next_element(stack, depth)
                 break
             depth -= 1
+            num_hidden = _restore_seen(walk, depth, num_hidden)
         if depth == 0:
             break
     if has_dropped:
@@ -544,7 +576,13 @@ def extract(
         The values. `text` is a copy, so the payload may be reused.
     """
     documents = _Documents(payload, starts, ends)
-    walk = _Walk(_nothing_seen(registry), np.empty(_PATH_BYTES_MAX, np.uint8), _new_stack())
+    walk = _Walk(
+        _nothing_seen(registry),
+        # A key takes at least four bytes.
+        np.empty((int((ends - starts).max(initial=0)) // 4 + 1, 5), np.int64),
+        np.empty(_PATH_BYTES_MAX, np.uint8),
+        _new_stack(),
+    )
     out = _reserve(documents, wants_objects=wants_objects)
     progress = _Progress(0, 0, 0)
     while True:

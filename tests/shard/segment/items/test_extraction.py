@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.index_configuration import OVERFLOW_PATH
@@ -185,6 +185,51 @@ def test_last_of_duplicate_keys_wins_with_all_that_hangs_on_it() -> None:
         ("id", "x"),
     ]
     assert extraction.text[extraction.id_start[0] : extraction.id_end[0]].tobytes() == b"x"
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object, in order; keys may be repeated."""
+
+
+pairs: st.SearchStrategy[Any] = st.recursive(
+    st.integers(0, 9) | st.just([]) | st.just({}),
+    lambda values: (
+        st.lists(values, max_size=3)
+        | st.lists(st.tuples(st.sampled_from(["a", "b", "a.b", "b.a", "a.a.b", ""]), values)).map(
+            _Members
+        )
+    ),
+    max_leaves=12,
+)
+
+
+def written(value: Any) -> str:
+    if isinstance(value, _Members):
+        return "{" + ",".join(f'"{key}":{written(inner)}' for key, inner in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    return json.dumps(value)
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "a.b"]), pairs)), max_size=3))
+@example([[("a.b", 1), ("a", _Members([("b", 2)])), ("a.b", 3)]])
+@example([[("a", [_Members([("b", 1)]), _Members([("b", 2), ("b", 3)])]), ("a.b", 4)]])
+def test_the_last_of_duplicate_keys_wins_whatever_else_has_its_path(
+    members: list[list[tuple[str, Any]]],
+) -> None:
+    """A value was kept whose key came again after an object with the same path.
+
+    Of `{"a.b": 1, "a": {"b": 2}, "a.b": 3}`, 1 was searched and counted, but not shown.
+    """
+    documents = [written(_Members(one)).encode() for one in members]
+    registry = FieldRegistry()
+    extraction = extract_all(documents, registry)
+    expected = [
+        value
+        for doc, document in enumerate(documents)
+        for value in naive(doc, orjson.loads(document), None, 0, 0)
+    ]
+    assert in_one_order(decoded(extraction, registry)) == in_one_order(expected)
 
 
 def test_field_numbers_stay_when_batches_bring_new_paths() -> None:
