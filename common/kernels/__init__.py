@@ -10,6 +10,7 @@
 
 Leaves of many kernels:
 
+    big_endian     eight bytes as a number that orders as they do
     byte_words     eight bytes at a time
     growth         larger copies of full arrays
     heaps          the k greatest keys so far

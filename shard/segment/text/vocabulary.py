@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.accented_spellings import SPELLING_END
+from common.kernels.big_endian import load_big_endian
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
@@ -89,15 +90,7 @@ class Terms(NamedTuple):
 @kernel(inline=True, allocates=False)
 def term_key(array: U8Array, start: int, length: int) -> U64:
     """Return the first 8 bytes of a term, big-endian, zero-padded; 8 bytes must be readable."""
-    word = load_u64(array, start)
-    # Reverse the bytes: halves, then pairs, then single ones.
-    word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
-    word = (word & uint64(0x0000FFFF0000FFFF)) << uint64(16) | (
-        word >> uint64(16) & uint64(0x0000FFFF0000FFFF)
-    )
-    word = (word & uint64(0x00FF00FF00FF00FF)) << uint64(8) | (
-        word >> uint64(8) & uint64(0x00FF00FF00FF00FF)
-    )
+    word = load_big_endian(array, start)
     if length >= 8:
         return word
     return word & ~(~uint64(0) >> uint64(8 * length))

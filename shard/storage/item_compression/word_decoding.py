@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import copy_32, load_u64
+from common.kernels.big_endian import load_big_endian
+from common.kernels.byte_words import copy_32
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, U8Array, int64, uint64
 from shard.storage.item_compression.word_dictionary import (
@@ -96,16 +97,7 @@ def make_decoding(dictionary: WordDictionary) -> Decoding:
 @kernel(inline=True, allocates=False)
 def _window(frames: U8Array, bit: int) -> U64:
     """Return the bits from `bit` on, the first one highest; at least 57 of them are valid."""
-    word = load_u64(frames, bit >> 3)
-    # Reverse the bytes: halves, then pairs, then single ones.
-    word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
-    word = (word & uint64(0x0000FFFF0000FFFF)) << uint64(16) | (
-        word >> uint64(16) & uint64(0x0000FFFF0000FFFF)
-    )
-    word = (word & uint64(0x00FF00FF00FF00FF)) << uint64(8) | (
-        word >> uint64(8) & uint64(0x00FF00FF00FF00FF)
-    )
-    return word << uint64(bit & 7)
+    return load_big_endian(frames, bit >> 3) << uint64(bit & 7)
 
 
 @kernel(inline=True, allocates=False)
