@@ -182,6 +182,29 @@ def test_a_query_without_a_word_is_refused_and_a_stored_one_holds_for_nothing(qu
         assert curated(SearchParameters(query=typed), stored, words, NOON)[1] == ["rule 1"]
 
 
+class _Word(str):
+    """A word that counts how often it is compared."""
+
+    __slots__ = ()
+    num_compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Word.num_compared += 1
+        return str(self) == other
+
+    __hash__ = str.__hash__
+
+
+def test_rules_are_not_compared_with_a_long_query_word_by_word() -> None:
+    """A query of 256 words and a thousand rules held up all other requests for 27 ms."""
+    raw = [{"hide": [i], "when": {"query": {"contains": f"lamp{i} red"}}} for i in range(100)]
+    rules = parse_rules(raw, None, fail)
+    stored = run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED))
+    words = tuple(map(_Word, ["red", *["tv"] * 252, "lamp7", "red", "ed"]))
+    assert curated(SearchParameters(), stored, words, NOON)[1] == ["rule 8"]
+    assert _Word.num_compared < 1_000
+
+
 def test_a_period_without_a_moment_that_was_accepted_before_is_kept() -> None:
     rule = {"hide": [1], "when": {"from": "2027", "until": "2026"}}
     assert len(parse_rules([rule], None, fail)) == 1
