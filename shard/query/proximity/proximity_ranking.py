@@ -10,19 +10,27 @@ threshold tight:
                                   in front:      │ can reach  │ cannot reach the
                                   measured first │ the k-th   │ k-th best so far
 
+If not all words must match, most documents have few of them, so the maximum of each is that of as
+many words as it has.
+
 Where a word says little, as one letter that half of all documents have does, the maximum is so
 small that few of these are left.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array
-from shard.query.proximity.proximity_scores import Proximity, proximity_scores
+from shard.query.proximity.proximity_scores import Proximity, most_by_words, proximity_scores
 from shard.query.scoring.bm25f import ScoredLists
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _FIRST_FACTOR: Final = 4
 """Documents that get their proximity first, for each requested one; see `num_first`."""
@@ -49,6 +57,34 @@ def _in_reach(
     least = kth_greatest(totals, k) - most
     near, near_totals = pick(docs, totals, least, GREATEST, totals)
     return near, near_totals, least
+
+
+def in_reach_by_words(
+    scored: ScoredLists,
+    proximity: Proximity,
+    docs: NDArray[np.uint32],
+    totals: NDArray[np.int64],
+    num_words: NDArray[np.uint16],
+    k: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that proximity can bring among the k best, and their scores.
+
+    Args:
+        scored: the posting lists.
+        proximity: of the query's words.
+        docs: ascending.
+        totals: their scores without proximity.
+        num_words: how many of the query's words each has at most.
+        k: how many of the best are wanted, at least 1.
+    """
+    first = num_first(k)
+    if len(docs) <= max(k, 2 * first):
+        return docs, totals
+    front = np.flatnonzero(totals >= kth_greatest(totals, first))[:first]
+    least = kth_greatest(totals[front] + proximity_scores(scored, proximity, docs[front]), k)
+    most = most_by_words(proximity, int(num_words.max()))
+    is_near = totals + most.take(num_words) >= least
+    return docs[is_near], totals[is_near]
 
 
 @kernel

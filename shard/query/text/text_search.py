@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shard.query.matches import Matches
+from shard.query.proximity.proximity_ranking import in_reach_by_words
 from shard.query.pruning.block_max_conjunction import best_of_term, best_of_terms
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
@@ -51,6 +52,16 @@ class TextMatch(NamedTuple):
     """All."""
     ranked: Matches
     """With scores: at least the best `num_ranked`, and all ties for the last place."""
+
+
+class _ScoredHits(NamedTuple):
+    """Documents that match."""
+
+    docs: NDArray[np.uint32]
+    totals: NDArray[np.int64]
+    """Scores without proximity, in units of 2^-32."""
+    num_clauses: NDArray[np.uint16] | None = None
+    """How many clauses each matches; None: not counted."""
 
 
 class BestHits(NamedTuple):
@@ -94,7 +105,7 @@ def match_text(
     if len(docs) == 0:
         return match
     # Few documents: score all of them, whether they are among the best or not.
-    docs, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
+    docs, totals = _rank(evaluation, _match(evaluation, NO_BITS, docs), None)
     scores = (totals + prepared.whole_bonus) / SCORE_UNIT
     assert match.ranked.scores is not None, "ranked documents have scores"
     is_other = np.isin(match.ranked.docs, docs, invert=True)
@@ -118,7 +129,7 @@ def match_among(
     if query.required > len(query.clauses) or not len(docs):
         return NO_DOCS, np.zeros(0)
     evaluation = Evaluation(view.segment, prepared)
-    found, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
+    found, totals = _rank(evaluation, _match(evaluation, NO_BITS, docs), None)
     if query.whole and len(found):
         among = bitset_of(found, view.segment.num_docs)
         have_bonus = whole_docs(view.segment, query.whole, evaluation.fields, among)
@@ -170,9 +181,9 @@ def _match_words(
                 lead = ranks[evaluation.tier] - ranks[strategy.head.tier]
                 totals = totals + prepared.step * int(lead)
             return TextMatch(found, _scored_matches(view, best.ranked, totals))
-    docs, totals = _match(evaluation, bits)
-    ranked = _rank(evaluation, docs, totals, num_ranked)
-    return TextMatch(Matches(view, docs=docs), _scored_matches(view, *ranked))
+    scored = _match(evaluation, bits)
+    ranked = _rank(evaluation, scored, num_ranked)
+    return TextMatch(Matches(view, docs=scored.docs), _scored_matches(view, *ranked))
 
 
 def _scored_matches(
@@ -189,7 +200,8 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
     if strategy.ranking is Ranking.BEST_TIER:
         result = match_all(head, allowed)
-        return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
+        scored = _ScoredHits(result.docs, result.scores)
+        return BestHits(None, *_rank(head, scored, num_ranked))
     singles = [one.single for one in head.plans if one.single is not None]
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
@@ -247,12 +259,13 @@ def _match(
     evaluation: Evaluation,
     allowed: NDArray[np.uint64],
     among: NDArray[np.uint32] | None = None,
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+) -> _ScoredHits:
     """Return the documents that match and their scores without proximity, in units of 2^-32.
 
     The arguments are those of `clause_combination.match_all`.
     """
     prepared = evaluation.prepared
+    counts = None
     if prepared.needs_all:
         result = match_all(evaluation, allowed, among)
         totals = result.scores
@@ -264,17 +277,16 @@ def _match(
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)
+            counts = None
     is_kept = exclude(evaluation, result)
     if is_kept is None:
-        return result.docs, totals
-    return result.docs[is_kept], totals[is_kept]
+        return _ScoredHits(result.docs, totals, counts)
+    counts = None if counts is None else counts[is_kept]
+    return _ScoredHits(result.docs[is_kept], totals[is_kept], counts)
 
 
 def _rank(
-    evaluation: Evaluation,
-    docs: NDArray[np.uint32],
-    totals: NDArray[np.int64],
-    num_ranked: int | None,
+    evaluation: Evaluation, scored: _ScoredHits, num_ranked: int | None
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that can be among the best, with their full scores.
 
@@ -283,12 +295,16 @@ def _rank(
     lifts a hit above a better tier, since clauses and proximity together stay below one step.
     """
     prepared = evaluation.prepared
+    docs, totals, num_clauses = scored
     k = len(docs) if num_ranked is None else num_ranked
     if k <= 0 or len(docs) == 0:
         return NO_DOCS, np.zeros(0, np.int64)
     if not prepared.has_exact_scores:
         k = len(docs)  # hits with the same double are tied, and all of them can be among the best
     if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
+        if num_clauses is not None and evaluation.counts_what_is_near:
+            lists, proximity = evaluation.fields.lists, evaluation.proximity
+            docs, totals = in_reach_by_words(lists, proximity, docs, totals, num_clauses, k)
         return evaluation.rank(docs, totals, k)
     ranks = prepared.ranks[prepared.worst_tier] - totals // prepared.step
     parts = []

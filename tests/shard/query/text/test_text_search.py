@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from common.analysis.field_languages import FieldClass, Languages
@@ -18,6 +19,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.statistics.segment_statistics import doc_freqs
+from shard.query.text.evaluation import Evaluation
 from shard.query.text.explanation import explain_score
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_among, match_text
@@ -315,3 +317,48 @@ def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
                 )
             assert all(one == found[0] for one in found)
             assert found[0][2] == sorted(found[0][1])[-5:]
+
+
+@pytest.mark.parametrize(("required", "share"), [(1, 0.5), (2, 0.7), (4, 0.9)])
+def test_the_best_with_some_of_many_words_are_found_by_measuring_few(
+    required: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = random.Random(11)
+    vocabulary = [f"w{i}" for i in range(40)]
+    items = [
+        {
+            "a": " ".join(
+                choice.choices(vocabulary, weights=range(41, 1, -1), k=choice.randint(2, 9))
+            )
+        }
+        for _ in range(3_000)
+    ]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    ranked_docs: list[int] = []
+    rank = Evaluation.rank
+
+    def noting(
+        self: Evaluation, docs: NDArray[np.uint32], totals: NDArray[np.int64], k: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        ranked_docs.append(len(docs))
+        return rank(self, docs, totals, k)
+
+    for clauses in (
+        [Word(word) for word in vocabulary[:10]],
+        [Word(word) for word in choice.sample(vocabulary, 12)],
+        [*(Word(word) for word in vocabulary[:8]), Word("w3", is_prefix=True)],
+        [*(Word(word) for word in vocabulary[:5]), Phrase(("w0", "w1")), Word("w9"), Word("w0")],
+    ):
+        shape = all_of(*clauses, paths=("a",)) | {"required": required}
+        query = make_query(shape, [view], [registry], len(items))
+        whole = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
+        expected = dict(zip(whole.found.docs.tolist(), scores_of(whole), strict=True))
+        with monkeypatch.context() as patch:
+            patch.setattr(Evaluation, "rank", noting)
+            some = match_text(view, PreparedQuery(query, registry, ENGLISH), None, 5)
+        ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
+        assert ranked == {doc: expected[doc] for doc in ranked}
+        fifth = sorted(expected.values())[-5]
+        assert {doc for doc, score in expected.items() if score >= fifth} <= set(ranked)
+        assert ranked_docs[-1] < share * len(expected)
