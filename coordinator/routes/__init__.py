@@ -8,7 +8,8 @@ configuration                 of an index; configuration_proposal: one made from
 rename_copy_and_delete_index  also replace and reset; index_statistics: list, sizes; aliases
 monitoring                    health, metrics, statistics; snapshots, keys, analytics
 hosts                         several hosts: their state, and the places of shards
-algolia_*                     Algolia's protocol; algolia_requests: what its routes share
+algolia_*                     Algolia's protocol; what its routes share: algolia_conventions, and
+                              algolia_index_lookup, the index that a name denotes
 static_files                  the dashboard
 documentation                 /_docs and OpenAPI; markdown_reference: as a file
 """

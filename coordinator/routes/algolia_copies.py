@@ -15,16 +15,18 @@ from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.routes.algolia_requests import (
+from coordinator.routes.algolia_conventions import (
     CHANGE,
-    NEW_INDEX,
     algolia_route,
-    find_index,
-    index_to_write,
     now,
-    reconfigure,
     required_body,
     task_id,
+)
+from coordinator.routes.algolia_index_lookup import (
+    NEW_INDEX,
+    find_index,
+    index_to_write,
+    reconfigure,
 )
 
 if TYPE_CHECKING:

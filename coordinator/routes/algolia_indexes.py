@@ -11,15 +11,14 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.routes.algolia_requests import (
+from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,
-    find_index,
     now,
-    reconfigure,
     required_body,
     task_id,
 )
+from coordinator.routes.algolia_index_lookup import find_index, reconfigure
 from coordinator.routes.index_statistics import index_rows
 from coordinator.routes.rename_copy_and_delete_index import refuse_slash
 

@@ -10,7 +10,7 @@ from coordinator.http.api_keys import Action, add_key, remove_key, visible_keys
 from coordinator.http.api_keys import shown_key as shown_own_key
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.routes.algolia_requests import CHANGE, algolia_route, now, object_body
+from coordinator.routes.algolia_conventions import CHANGE, algolia_route, now, object_body
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

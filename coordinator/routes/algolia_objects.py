@@ -39,18 +39,16 @@ from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.raw_parameters import decode_stored
 from coordinator.read.multi_search_cost import ItemSum
-from coordinator.routes.algolia_indexes import drop_index
-from coordinator.routes.algolia_requests import (
+from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,
-    facets_to_write,
-    find_index,
-    index_to_write,
     now,
     object_body,
     required_body,
     write_deadline,
 )
+from coordinator.routes.algolia_index_lookup import facets_to_write, find_index, index_to_write
+from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.items import refuse_conditions, stored_item
 from coordinator.routes.update_and_delete_by_query import delete_matching
 

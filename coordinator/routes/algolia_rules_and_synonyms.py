@@ -17,15 +17,14 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.kinds import Mistake, integer
 from coordinator.parameters.raw_parameters import decode_json, decode_object
-from coordinator.routes.algolia_requests import (
+from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,
-    find_index,
     now,
-    reconfigure,
     required_body,
     task_id,
 )
+from coordinator.routes.algolia_index_lookup import find_index, reconfigure
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

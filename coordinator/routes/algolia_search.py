@@ -34,7 +34,8 @@ from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.parameters.raw_parameters import decode_search
 from coordinator.read.cursor import START
 from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
-from coordinator.routes.algolia_requests import algolia_route, find_index
+from coordinator.routes.algolia_conventions import algolia_route
+from coordinator.routes.algolia_index_lookup import find_index
 from coordinator.routes.search import narrowed, note_search
 
 if TYPE_CHECKING:

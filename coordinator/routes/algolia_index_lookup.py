@@ -1,15 +1,11 @@
-"""What all routes of Algolia's protocol share: the index that a name denotes, bodies, task ids.
+"""Which index a name denotes in Algolia's protocol; one to write to is created if it is missing.
 
-`coordinator/algolia` translates parameters, filters, settings and responses; the modules
-`algolia_…` of this folder have the routes under `/1/`: for algoliasearch, InstantSearch,
-Autocomplete, DocSearch. Writes are visible once acknowledged, so every task counts as published. A
-name such as `films:year:desc` means the index in that order.
+A name such as `films:year:desc` means the index in that order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
@@ -19,42 +15,10 @@ from coordinator.algolia import settings as index_settings
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import Action
-from coordinator.http.route import Body, Route
-from coordinator.parameters.raw_parameters import decode_object, decode_stored
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-
-
-def algolia_route(
-    method: str,
-    path: str,
-    summary: str,
-    action: Action | None,
-    *,
-    body: str | None = None,
-    answer: str = "Document",
-    bytes_limit: str = "json_body_bytes_max",
-    **more: Any,
-) -> Route:
-    """Return a route of this protocol; its clients send JSON labelled as text."""
-    document = {"answer": answer} if body is None else {"answer": answer, "body": body}
-    takes = Body.NONE if body is None else Body.LOOSE_JSON
-    return Route(
-        method,
-        path,
-        summary,
-        action,
-        body=takes,
-        bytes_limit=bytes_limit,
-        tag="algolia",
-        document=document,
-        **more,
-    )
-
-
-CHANGE: Final[dict[str, Any]] = {"is_change": True}
 
 
 def find_index(services: Services, request: Request, name: Any) -> tuple[Index, list[str]]:
@@ -151,30 +115,3 @@ async def reconfigure(
         # Another request has created it meanwhile.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     return await services.administration.reconfigure(index.name, change, deadline)
-
-
-def object_body(services: Services, request: Request) -> dict[str, Any]:
-    """Decode a body; none at all is an empty object."""
-    return decode_object(request.body, services.settings.limits)
-
-
-def required_body(services: Services, request: Request) -> dict[str, Any]:
-    """Decode a body that says what to store: none at all is a client's mistake, not an object."""
-    if not request.body:
-        raise InvalidRequest("the body is empty; send a JSON object", code="invalid_body")
-    return decode_stored(request.body, services.settings.limits)
-
-
-def write_deadline(services: Services) -> Deadline:
-    """Return when a write must have ended."""
-    return Deadline.after_ms(services.settings.limits.request_timeout_ms)
-
-
-def task_id(services: Services, index: Index) -> int:
-    """Return a number for a change of an index, which is done."""
-    return max(1, services.cluster.horizon(index.number))
-
-
-def now() -> str:
-    """Return this moment as the protocol writes it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
