@@ -6,10 +6,10 @@ processes            serve, demo, coordinator, shard
 searching            search; its answer on a terminal: search_output
 exporting            export; for other engines: opensearch_export
 loading              load, from `sources`; its options: source_options, configuration_options;
-                     source_remarks: what it says before; load_progress: its bar; updating:
+                     source_remarks: what it says before; load_progress: its bar; bulk_updates:
                      --update; proposals, load_target: the index that a load, an import or a
                      followed table makes
-importing            import, from `importers`
+engine_import        import, from other engines: `importers`
 following            follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots
 keys                 API keys; analytics: frequent searches

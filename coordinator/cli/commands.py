@@ -41,7 +41,7 @@ SECTIONS: Final = {
             "export", "exporting", "Write all items of INDEX as they were stored, one a line."
         ),
         CommandEntry(
-            "import", "importing", "Import an index from another engine, with its settings."
+            "import", "engine_import", "Import an index from another engine, with its settings."
         ),
     ),
     "Indexes": (

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from coordinator.cli.bulk_updates import update_items
 from coordinator.cli.completers import complete_file, complete_index
 from coordinator.cli.configuration_options import (
     ConfiguringOptions,
@@ -27,7 +28,6 @@ from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_remarks import show_first, tell_about
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
-from coordinator.cli.updating import update_items
 from coordinator.clients.http_client import Client, ClientError
 
 _NOT_UTF8: Final = "text is not valid UTF-8"

@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import indexes, proposals, updating
+from coordinator.cli import bulk_updates, indexes, proposals
 from coordinator.cli.commands import main
 from coordinator.clients.http_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
@@ -51,7 +51,7 @@ def test_an_update_is_sent_in_parts(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(service, "load", "-", "--index", "parts-of", text=BOOKS).exit_code == 0
-    monkeypatch.setattr(updating, "BATCH_ITEMS", 3)
+    monkeypatch.setattr(bulk_updates, "BATCH_ITEMS", 3)
     lines = "".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(1, 8))
     result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
     assert json.loads(result.stdout)["updated"] == 7
