@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from common.index_configuration import FacetConfiguration, Hierarchy, IndexConfiguration
+from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
-from common.protocol.messages import FilterClause, RangeRequest, elements_of
+from common.protocol.messages import FilterClause, elements_of
 from common.query import And, AnyOf, Filter, Not, Or, Same, Under
 from coordinator.parameters.filter_objects import (
     OBJECT_KEYS,
@@ -26,23 +26,9 @@ from coordinator.parameters.filter_objects import (
 )
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.foreign_parameters import MISPLACED
-from coordinator.parameters.kinds import (
-    Mistake,
-    check_field,
-    check_members,
-    json_of_text,
-    names,
-    optional_integer,
-    text,
-)
-from coordinator.parameters.parsed_parameters import NamedField, TreeSpec, level_of, with_ancestors
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.kinds import Mistake, check_field, text
+from coordinator.parameters.parsed_parameters import NamedField, level_of
 from coordinator.parameters.sort_keys import geo_field_of
-
-NODES_DEFAULT = 10
-"""Nodes that a tree shows below each parent."""
-LEVELS_SHOWN_MAX = 100
-"""Levels that a tree shows: JSON is nested by two for each, and encoded to a depth of 254."""
 
 
 class Conditions:
@@ -53,17 +39,19 @@ class Conditions:
         selected: by facet, the values that `filters` requires.
         fields: fields to check for values that can be compared, with the parameter that names each.
         excluded: such fields of `not_filters`: if no item has one, nothing is excluded.
+        chosen_nodes: of each tree, those that `filters` requires.
+        objects: reads the values of all conditions, whose number is limited.
     """
 
     __slots__ = (
-        "_chosen_nodes",
         "_configuration",
         "_limits",
-        "_objects",
         "_same",
+        "chosen_nodes",
         "clauses",
         "excluded",
         "fields",
+        "objects",
         "selected",
     )
 
@@ -72,11 +60,11 @@ class Conditions:
         self.selected: dict[str, frozenset[str]] = {}
         self.fields: dict[str, str] = {}
         self.excluded: list[NamedField] = []
+        self.chosen_nodes: dict[str, frozenset[str]] = {}
+        self.objects = FilterObjects(limits)
         self._configuration = configuration
         self._limits = limits
-        self._objects = FilterObjects(limits)
         self._same: dict[str, dict[str, Filter]] = {}
-        self._chosen_nodes: dict[str, frozenset[str]] = {}
 
     def require(
         self,
@@ -100,7 +88,7 @@ class Conditions:
         """
         if isinstance(value, str):
             raise Mistake(f"must be an object of values by field; {MISPLACED['filters']}")
-        for name, wanted in self._objects.fields(value).items():
+        for name, wanted in self.objects.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self._limits, path)
             if name in self._configuration.hierarchies:
@@ -112,7 +100,7 @@ class Conditions:
             shown = field_facets.get(name) if facet is None else facet
             is_any = shown is None or not shown.conjunction
             keys: list[str] = []
-            condition = self._objects.condition(name, wanted, is_any, path, keys)
+            condition = self.objects.condition(name, wanted, is_any, path, keys)
             if condition is None:
                 continue
             check_objects(condition, self._configuration, path)
@@ -129,16 +117,16 @@ class Conditions:
         Raises:
             Mistake: the value is invalid.
         """
-        for name, unwanted in self._objects.fields(value).items():
+        for name, unwanted in self.objects.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self._limits, path)
             if name in self._configuration.hierarchies:
-                if nodes := self._objects.nodes(unwanted, path):
+                if nodes := self.objects.nodes(unwanted, path):
                     self.clauses.append(FilterClause(Not(self._at_or_below(name, nodes))))
                 continue
             if isinstance(unwanted, dict) and unwanted.get("same") is not None:
                 raise Mistake("is possible in `filters` only", path=f"{path}.same")
-            condition = self._objects.condition(name, unwanted, True, path, [])
+            condition = self.objects.condition(name, unwanted, True, path, [])
             if condition is None:
                 continue
             check_objects(condition, self._configuration, path)
@@ -211,13 +199,13 @@ class Conditions:
     ) -> None:
         """Read the conditions that one element of a nested field must meet."""
         conditions: dict[str, Filter] = {}
-        for name, (values, inner_path) in self._objects.same(nested, wanted, path).items():
+        for name, (values, inner_path) in self.objects.same(nested, wanted, path).items():
             check_field(name, self._limits, inner_path)
             if isinstance(values, dict) and values.get("same") is not None:
                 raise Mistake("is inside of same already", path=f"{inner_path}.same")
             facet = facets.get(name)
             keys: list[str] = []
-            condition = self._objects.condition(
+            condition = self.objects.condition(
                 name, values, facet is None or not facet.conjunction, inner_path, keys
             )
             if condition is None:
@@ -235,67 +223,11 @@ class Conditions:
     def _select(self, facet: str, keys: list[str]) -> None:
         self.selected[facet] = self.selected.get(facet, frozenset()).union(keys)
 
-    # --- trees
-
-    def trees(self, value: Any, *, is_strict: bool) -> tuple[TreeSpec, ...]:
-        """Read `trees`, once `filters` has been read.
-
-        Raises:
-            Mistake: the value is invalid.
-        """
-        if value.__class__ is QueryText and value.startswith("{"):
-            value = json_of_text(value)
-        if not isinstance(value, dict):
-            value = dict.fromkeys(names(value, "hierarchies_max", self._limits))
-        trees = self._configuration.hierarchies
-        specs = []
-        for name, options in value.items():
-            path = f".{name[:100]}"
-            if name not in trees:
-                known = ", ".join(trees) or "none"
-                raise Mistake(f"is not a tree; the hierarchies are {known[:500]}", path=path)
-            given = {} if options in (None, []) else options
-            specs.append(self._tree(name, trees[name], given, path, is_strict=is_strict))
-        return tuple(specs)
-
-    def _tree(
-        self, name: str, tree: Hierarchy, options: Any, path: str, *, is_strict: bool
-    ) -> TreeSpec:
-        if not isinstance(options, dict):
-            raise Mistake("must be an object with size and open", path=path)
-        check_members(options, ("size", "open"), path)
-        size = optional_integer(
-            options, "size", "facet_size_max", self._limits, NODES_DEFAULT, path
-        )
-        opened = options.get("open")
-        if not isinstance(opened, list):
-            opened = [] if opened is None else [opened]
-        is_opened = frozenset(self._objects.nodes(opened, f"{path}.open"))
-        chosen = self._chosen_nodes.get(name, frozenset())
-        if any(node.count(tree.separator) >= LEVELS_SHOWN_MAX for node in (*chosen, *is_opened)):
-            raise Mistake(
-                f"shows {LEVELS_SHOWN_MAX} levels at most; a node to select or open is deeper",
-                path=path,
-            )
-        parents = ("", *sorted({*with_ancestors((*chosen, *is_opened), tree.separator)}))
-        requests = tuple(
-            RangeRequest(
-                level,
-                leaves_out_own=not is_strict,
-                tree=name,
-                separator=tree.separator if tree.is_of_paths else "",
-                parents=parents,
-                parent_separator=tree.separator,
-            )
-            for level in tree.levels
-        )
-        return TreeSpec(name, tree.separator, requests, size, chosen, is_opened)
-
     def _require_nodes(self, name: str, wanted: Any, path: str) -> None:
         """Read the chosen nodes of a tree; an item must be at or below one of them."""
-        nodes = self._objects.nodes(wanted, path)
+        nodes = self.objects.nodes(wanted, path)
         if nodes:
-            self._chosen_nodes[name] = frozenset(nodes)
+            self.chosen_nodes[name] = frozenset(nodes)
             self.clauses.append(FilterClause(self._at_or_below(name, nodes), name))
 
     def _at_or_below(self, name: str, nodes: tuple[str, ...]) -> Filter:

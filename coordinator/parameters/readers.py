@@ -24,7 +24,7 @@ from common.option_values import (
 )
 from common.placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
-from coordinator.parameters import facet_options, highlight_options
+from coordinator.parameters import facet_options, highlight_options, tree_options
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
@@ -351,7 +351,9 @@ def read_filter(draft: SearchDraft, value: Any) -> None:
 
 def read_trees(draft: SearchDraft, value: Any) -> None:
     """Read `trees`."""
-    draft.values["trees"] = draft.conditions.trees(value, is_strict=draft.is_strict)
+    draft.values["trees"] = tree_options.read_trees(
+        value, draft.conditions, draft.configuration, draft.limits, is_strict=draft.is_strict
+    )
 
 
 def read_key_pattern(draft: SearchDraft, value: Any) -> None:

@@ -17,7 +17,6 @@ from common.limits import DEFAULT_LIMITS
 from common.option_values import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
-from coordinator.parameters.filter_clauses import LEVELS_SHOWN_MAX
 from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.raw_parameters import QueryText, decode_object, query_parameters
@@ -28,6 +27,7 @@ from coordinator.parameters.request_parsing import (
     parse_suggest,
 )
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
+from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
 
 T = TypeVar("T")
 

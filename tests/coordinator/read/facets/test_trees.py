@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from common.protocol.messages import RangeCounts
-from coordinator.parameters.filter_clauses import LEVELS_SHOWN_MAX
 from coordinator.parameters.parsed_parameters import TreeSpec
+from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
 from coordinator.read.facets.trees import merge_trees
 
 _REQUEST: Any = None
