@@ -15,7 +15,9 @@ A request, in the order of its steps:
 
 Access:
 
-    access_control     address, host, origin, key; api_keys: who the caller is and what it may do
+    access_control     who calls, by key; api_keys: what the caller may do
+    host_and_origin    which hosts and origins a request may name
+    unsafe_address     no start where anyone on the network could do anything
     cors               pages of other origins
     tenant_tokens      keys that an application signs itself
     rate_limit         requests a second and client

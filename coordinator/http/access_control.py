@@ -1,35 +1,28 @@
-"""Access control: hosts and origins, API keys, and what a key restricts.
+"""Access control: who calls, by API key or tenant token, and what the key restricts.
 
-Every request passes three checks, in this order:
-
-1. *Host*. A web page may point a name of its own at 127.0.0.1 (DNS rebinding); its requests carry
-   that name. Without a key, only addresses, `localhost` and configured names are served. `OPTIONS`
-   is answered for any name: it says the methods of a path, which the documentation lists too.
-2. *Origin*. Browsers send forms and plain text from any page without a preflight. A change sent by
-   a page of another origin is rejected, unless that origin is configured.
-3. *Key*. As soon as any key exists, every request except health and the dashboard's own files needs
-   one: `Authorization: Bearer fk_…` or `X-API-Key: fk_…`. A key has actions, index patterns,
-   optionally an expiry and a filter that is added to every search made with it (`api_keys`).
+As soon as any key exists, every request except health and the dashboard's own files needs one:
+`Authorization: Bearer fk_…` or `X-API-Key: fk_…`. A key has actions, index patterns, optionally an
+expiry and a filter that is added to every search made with it (`api_keys`).
 
 The holder of a key can sign tenant tokens with it (`tenant_tokens`), which are accepted like keys.
 Hashes of keys are compared in constant time, for unknown ids too.
+
+Which hosts and origins a request may name: `host_and_origin`.
 """
 
 from __future__ import annotations
 
 import base64
 import hmac
-import ipaddress
 import re
 import time
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import hdrs
 from multidict import istr
 
-from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized, Unavailable
+from common.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from common.nearest_name import nearest
 from coordinator.http.api_keys import (
     ANYBODY,
@@ -42,6 +35,7 @@ from coordinator.http.api_keys import (
     hash_secret,
 )
 from coordinator.http.cors import AllowedOrigins
+from coordinator.http.host_and_origin import AllowedHosts
 from coordinator.http.tenant_tokens import TOKEN, both, earlier, read_token
 from coordinator.parameters.filter_parser import parse_filter
 
@@ -74,23 +68,20 @@ class Guard:
         catalog: stores the keys.
 
     Attributes:
+        hosts: names that requests without a key may have.
         origins: of other pages that may use the API.
     """
 
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._catalog = catalog
+        self.hosts: Final = AllowedHosts((settings.host, *settings.allowed_hosts))
         self.origins: Final = AllowedOrigins(settings.allowed_origins)
-        self._hosts = frozenset(
-            name.lower() for name in ("localhost", settings.host, *settings.allowed_hosts)
-        )
         self._limits = settings.limits
         self._section: Mapping[str, Any] | None = None
         self._callers: dict[str, tuple[StoredKey, Caller]] = {}
         self._tenants: dict[str, Caller] = {}
         self._take_keys()
         catalog.on_change(self._take_keys)
-        # Cached per instance: legitimate clients name few hosts, an attacker many.
-        self._is_known_host = lru_cache(maxsize=256)(self._names_us)
 
     def _take_keys(self) -> None:
         """Load the keys from the catalog, unless something else in it has changed."""
@@ -101,8 +92,6 @@ class Guard:
         keys = {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
         self._callers = {id_: (key, _caller(id_, key)) for id_, key in keys.items()}
         self._tenants.clear()
-
-    # --- the caller
 
     def identify(self, headers: CIMultiDictProxy[str], key: str | None = None) -> Caller:
         """Identify the caller.
@@ -254,56 +243,6 @@ class Guard:
             self.check_index(caller, name)
         return index
 
-    # --- host and origin
-
-    def check_host(self, headers: CIMultiDictProxy[str], *, is_http_1_0: bool) -> None:
-        """Reject requests addressed to a name that is not ours.
-
-        Raises:
-            InvalidRequest: the Host header is missing.
-            Forbidden: code host_not_allowed.
-        """
-        host = headers.get(hdrs.HOST)
-        if host is None:
-            if is_http_1_0:
-                return
-            raise InvalidRequest("the Host header is missing", code="bad_request")
-        if not self._is_known_host(host):
-            raise Forbidden(
-                f"host {host[:100]!r} is not served here; add it to the setting allowed_hosts",
-                code="host_not_allowed",
-            )
-
-    def _names_us(self, host: str) -> bool:
-        """Return whether a Host header is an address, or one of our names."""
-        name = host_name(host)
-        if name in self._hosts or name.endswith(".localhost"):
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
-    def check_origin(self, headers: CIMultiDictProxy[str]) -> None:
-        """Reject a change sent by a web page of another origin.
-
-        Raises:
-            Forbidden: code origin_not_allowed.
-        """
-        origin = headers.get(hdrs.ORIGIN)
-        if origin is None:
-            site = headers.get("Sec-Fetch-Site", "none")
-            if site in ("none", "same-origin"):
-                return
-        elif self.origins.allow(origin) or is_same_origin(origin, headers.get(hdrs.HOST, "")):
-            return
-        raise Forbidden(
-            "a web page of another origin may not change anything here; "
-            "add its origin to the setting allowed_origins",
-            code="origin_not_allowed",
-        )
-
 
 def _advice(token: str) -> str:
     """Return what to do about a wrong key."""
@@ -314,53 +253,6 @@ def _advice(token: str) -> str:
     if _SECURED.match(decoded):
         return "a secured key of Algolia is a tenant token here: facetd.tenant_token signs it"
     return "ask an operator for a valid one"
-
-
-def host_name(host: str) -> str:
-    """Return the name or address in a Host header, without port and brackets, in lower case."""
-    if host.startswith("["):
-        address, bracket, _ = host[1:].partition("]")
-        return address.lower() if bracket else ""
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
-
-
-def is_same_origin(origin: str, host: str) -> bool:
-    """Return whether an Origin header names the host that the request was sent to."""
-    scheme, separator, name = origin.partition("://")
-    return bool(separator) and scheme in ("http", "https") and name.lower() == host.lower()
-
-
-class UnsafeAddress(Exception):
-    """The service would be open to the network; the start fails."""
-
-
-def check_address(settings: Settings, catalog: Catalog) -> None:
-    """Refuse to start where anyone on the network could do anything.
-
-    Raises:
-        UnsafeAddress: the address is not loopback, no key exists, and --insecure is not set.
-    """
-    if is_open_to_all(settings, catalog):
-        raise unsafe_address(settings)
-
-
-def unsafe_address(settings: Settings) -> UnsafeAddress:
-    """Return the error of an address that is open to all, which says what would be safe."""
-    how = (
-        "on a host that listens on 127.0.0.1; all hosts know it then"
-        if settings.log_url
-        else f"--data-dir {settings.data_dir}"
-    )
-    return UnsafeAddress(
-        f"listening on {settings.host} lets everyone on the network read and change everything; "
-        f"create an API key first (facetd keys create --action admin {how}), listen on 127.0.0.1, "
-        "or pass --insecure"
-    )
-
-
-def is_open_to_all(settings: Settings, catalog: Catalog) -> bool:
-    """Return whether others could do anything: the address is not loopback, and no key exists."""
-    return settings.is_exposed and not catalog.section(SECTION)
 
 
 def _caller(id_: str, key: StoredKey) -> Caller:

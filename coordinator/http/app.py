@@ -12,12 +12,12 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from common.setting_sources import SettingError
-from coordinator.http.access_control import check_address
 from coordinator.http.listening import BACKLOG, listen
 from coordinator.http.low_level_server import Server
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.responses import reset
+from coordinator.http.unsafe_address import check_address
 
 if TYPE_CHECKING:
     import socket

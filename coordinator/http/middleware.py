@@ -37,6 +37,7 @@ from coordinator.cluster.reader_cluster import OwnerOnly
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.cors import PREFLIGHT
 from coordinator.http.foreign_endpoints import page_instead
+from coordinator.http.host_and_origin import check_origin
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
@@ -135,7 +136,7 @@ class Middleware:
             is_options = request.method == "OPTIONS"
             # A preflight has no key, whatever the request that follows it will have.
             if caller.key_id is None and not is_options:
-                guard.check_host(request.headers, is_http_1_0=request.is_http_1_0)
+                guard.hosts.check(request.headers, is_http_1_0=request.is_http_1_0)
             if is_options:
                 answer = self._options(request, segments)
             else:
@@ -243,7 +244,7 @@ class Middleware:
         ):
             self._rate_limit.take(self._client(request))
         if route.is_change:
-            self._guard.check_origin(request.headers)
+            check_origin(request.headers, self._guard.origins)
         if route.action is not None and request.caller is not ANYBODY:
             self._check_key(route, route.action, request.caller)
         if self._services.shared_log is not None and route.action is not None:

@@ -38,11 +38,11 @@ from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
-from coordinator.http.access_control import UnsafeAddress, is_open_to_all
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.reader_messages import Inbox
 from coordinator.http.reader_reports import Reports
 from coordinator.http.services import Services
+from coordinator.http.unsafe_address import UnsafeAddress, is_open_to_all
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import make_services

@@ -32,10 +32,10 @@ from coordinator.cluster.reader_cluster import (
     ReaderCluster,
 )
 from coordinator.cluster.shared_state import SharedState
-from coordinator.http.access_control import UnsafeAddress
 from coordinator.http.app import create_app
 from coordinator.http.reader_messages import Outbox
 from coordinator.http.reader_reports import Reporter
+from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import analytics_arguments, make_services

@@ -31,7 +31,7 @@ from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.setting_sources import SettingError
 from coordinator.cluster.snapshots import SnapshotError
-from coordinator.http.access_control import UnsafeAddress, unsafe_address
+from coordinator.http.unsafe_address import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
     check_fits,
