@@ -20,7 +20,7 @@ from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.cursor_scan import Selection
 from coordinator.read.facet_pages import FacetPages
 from coordinator.read.item_explanation import ItemExplanations
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
 from coordinator.read.suggestions import Suggestions
@@ -58,10 +58,10 @@ def make_services(
     scheduler = LoopScheduler()
     if analytics is None:
         analytics = Analytics(*analytics_arguments(settings))
-    path = ReadPath.over(cluster, catalog, settings.limits, scheduler)
+    read_services = ReadServices.over(cluster, catalog, settings.limits, scheduler)
     if leases is None:
         leases = Leases(cluster, settings.limits)
-    search = Search(path, leases)
+    search = Search(read_services, leases)
     write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
     fields = KnownFields(cluster, settings.limits)
     return Services(
@@ -75,10 +75,10 @@ def make_services(
         snapshot_maker=SnapshotMaker(settings, cluster, catalog),
         shared_log=log,
         search=search,
-        facet_pages=FacetPages(path),
-        selection=Selection(path),
-        suggestions=Suggestions(path, analytics),
-        explanations=ItemExplanations(path, search),
+        facet_pages=FacetPages(read_services),
+        selection=Selection(read_services),
+        suggestions=Suggestions(read_services, analytics),
+        explanations=ItemExplanations(read_services, search),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

@@ -1,6 +1,6 @@
 """The read path: scoring, facets, merging and rendering of one search over all shards.
 
-Start at `search`, one search from parameters to result, along the parts of the `read_path`:
+Start at `search`, one search from parameters to result:
 
     text/                   query text → clauses → weights
     facets/                 the counts that each facet needs; what the response shows of them
@@ -25,6 +25,7 @@ Other requests:
 
 Between requests:
 
+    read_services           what all kinds of searches need, made once
     index_caches            what is kept of an index, within a budget of all; result_cache
     fair_share              how many searches of one index run at a time
 

@@ -16,7 +16,7 @@ from coordinator.read.cursor import Cursor
 from coordinator.read.field_checks import check_exclusions
 from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.stored_items import read_items
 
 _analyzer: Final = Analyzer()
@@ -26,11 +26,11 @@ class Selection:
     """Selects items page by page, and reads them.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
     """
 
-    def __init__(self, path: ReadPath) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices) -> None:
+        self._services = services
 
     async def page(
         self, index: Index, parameters: SearchParameters, horizon: int
@@ -54,13 +54,15 @@ class Selection:
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
         if not cursor.num_seen:
-            await check_exclusions(self._path.caches.of(index), parameters, state)
-        cursor = await self._path.paging.continued(parameters, state, cursor)
-        outcome, hits = await self._path.paging.find(parameters, state, cursor, may_be_inline=False)
+            await check_exclusions(self._services.caches.of(index), parameters, state)
+        cursor = await self._services.paging.continued(parameters, state, cursor)
+        outcome, hits = await self._services.paging.find(
+            parameters, state, cursor, may_be_inline=False
+        )
         if outcome.scored.num_words_cut:
             # Dropping words may match more items: fine for a search, not for a change.
             raise InvalidRequest(
-                f"query has more words than {self._path.limits.shown('query_words_max')}",
+                f"query has more words than {self._services.limits.shown('query_words_max')}",
                 code="query_too_long",
                 param="query",
             )
@@ -76,7 +78,9 @@ class Selection:
         wants_ids: bool = False,
     ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
         """Yield hits with their stored items, in order, some megabytes at a time (`read_items`)."""
-        return read_items(self._path.cluster, index, hits, horizon, timeout_ms, wants_ids=wants_ids)
+        return read_items(
+            self._services.cluster, index, hits, horizon, timeout_ms, wants_ids=wants_ids
+        )
 
 
 def selects_all(parameters: SearchParameters) -> bool:

@@ -15,7 +15,7 @@ from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.field_checks import search_warnings
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.results import FacetPage, ShardSummary
 from coordinator.read.scatter import Retrieval
 
@@ -24,11 +24,11 @@ class FacetPages:
     """Lists the buckets of one facet, page by page.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
     """
 
-    def __init__(self, path: ReadPath) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices) -> None:
+        self._services = services
 
     def page(self, index: Index, parameters: FacetParameters) -> Awaitable[FacetPage]:
         """Return one page of one facet's buckets.
@@ -38,7 +38,7 @@ class FacetPages:
         """
         deadline = Deadline.after_ms(parameters.search.timeout_ms)
         page = partial(self._page, index, parameters, deadline)
-        return self._path.share.run(index.number, deadline, page)
+        return self._services.share.run(index.number, deadline, page)
 
     async def _page(
         self, index: Index, parameters: FacetParameters, deadline: Deadline
@@ -46,24 +46,26 @@ class FacetPages:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
         every_bucket = Retrieval(wants_all_buckets=True)
-        requested, _ = await self._path.caches.curated(
-            index, parameters.search, timestamp, self._path.scheduler
+        requested, _ = await self._services.caches.curated(
+            index, parameters.search, timestamp, self._services.scheduler
         )
-        with self._path.cluster.reading(index.number) as horizon:
+        with self._services.cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, timestamp, deadline)
-            for search in self._path.relaxed(index, requested):
-                outcome = await self._path.scatter.search(search, state, every_bucket)
+            for search in self._services.relaxed(index, requested):
+                outcome = await self._services.scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
-            warnings = await search_warnings(self._path.caches, search, state)
-        total, buckets = await self._path.facet_listing.page(parameters, search, outcome.counted)
+            warnings = await search_warnings(self._services.caches, search, state)
+        total, buckets = await self._services.facet_listing.page(
+            parameters, search, outcome.counted
+        )
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
             facet=FacetResult(facet.field, facet.title, facet.position, buckets, None),
             total=total,
             seq=horizon,
-            shards=ShardSummary(self._path.cluster.num_shards, len(outcome.answers)),
+            shards=ShardSummary(self._services.cluster.num_shards, len(outcome.answers)),
             timings=outcome.timings(started),
             warnings=warnings,
         )

@@ -35,7 +35,7 @@ from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.raw_parameters import RawParameters
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
 from coordinator.read.text.query_parser import query_pieces
@@ -83,12 +83,12 @@ class ItemExplanations:
     """Explains the results of searches for single items.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
         search: runs searches.
     """
 
-    def __init__(self, path: ReadPath, search: Search) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices, search: Search) -> None:
+        self._services = services
         self._search = search
 
     async def explain(
@@ -113,7 +113,7 @@ class ItemExplanations:
         explained = _ExplainedSearch(index, raw, parse, id)
         search = explained.of_item(raw)
         deadline = Deadline.after_ms(search.timeout_ms)
-        with self._path.cluster.reading(index.number) as horizon:
+        with self._services.cluster.reading(index.number) as horizon:
 
             async def find(parameters: SearchParameters) -> SearchResult:
                 left = structs.replace(parameters, timeout_ms=deadline.remaining_ms)
@@ -159,7 +159,7 @@ class ItemExplanations:
         """
         raw = explained.raw
         filters, words = (
-            [*_filters_of(raw, self._path.limits)],
+            [*_filters_of(raw, self._services.limits)],
             [*self._words_of(explained, search, ignored)],
         )
         if raw.get("similar_to") is not None:
@@ -167,10 +167,10 @@ class ItemExplanations:
             own = {"similar_to": raw["similar_to"], **fields}
             words.append(({"kind": "similar_to", "param": "similar_to"}, [own]))
         num_parts = len(filters) + len(words)
-        if num_parts > self._path.limits.explained_parts_max:
+        if num_parts > self._services.limits.explained_parts_max:
             raise InvalidRequest(
                 f"the search has {num_parts} filters and words; an item can be explained for up "
-                f"to {self._path.limits.shown('explained_parts_max')}",
+                f"to {self._services.limits.shown('explained_parts_max')}",
                 code="invalid_explanation",
             )
         options = {name: raw[name] for name in ("facets",) if name in raw}
@@ -195,10 +195,10 @@ class ItemExplanations:
         of one: for the word, and for the word and its neighbour on either side.
         """
         raw = explained.raw
-        pieces = query_pieces(search.query, self._path.analyzer)
-        stop_words = self._path.caches.stop_words(explained.index)
+        pieces = query_pieces(search.query, self._services.analyzer)
+        stop_words = self._services.caches.stop_words(explained.index)
         if search.drops_function_words:
-            stop_words |= self._path.caches.of(explained.index).dictionary.function_words
+            stop_words |= self._services.caches.of(explained.index).dictionary.function_words
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
             name: raw[name]

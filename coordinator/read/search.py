@@ -47,7 +47,7 @@ from coordinator.read.hit_and_bucket_details import (
 )
 from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.similar import SimilarItems
@@ -89,17 +89,19 @@ class Search:
     """Runs searches; one instance per coordinator.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
         leases: of cursors.
     """
 
-    def __init__(self, path: ReadPath, leases: Leases) -> None:
-        self._path = path
-        self._cluster = path.cluster
+    def __init__(self, services: ReadServices, leases: Leases) -> None:
+        self._services = services
+        self._cluster = services.cluster
         self._leases = leases
-        near = NearTerms(path.cluster)
-        self._similar = SimilarItems(near, self._scheduled_search, path.analyzer, path.limits)
-        self._did_you_mean = DidYouMean(Spelling(near), self._scheduled_search, path.analyzer)
+        near = NearTerms(services.cluster)
+        self._similar = SimilarItems(
+            near, self._scheduled_search, services.analyzer, services.limits
+        )
+        self._did_you_mean = DidYouMean(Spelling(near), self._scheduled_search, services.analyzer)
 
     def search(
         self, index: Index, parameters: SearchParameters, horizon: int | None = None
@@ -119,7 +121,7 @@ class Search:
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
         search = partial(self._scheduled_search, index, parameters, horizon, deadline)
-        return self._path.share.run(index.number, deadline, search)
+        return self._services.share.run(index.number, deadline, search)
 
     def _scheduled_search(
         self,
@@ -132,7 +134,7 @@ class Search:
         deadline = deadline or Deadline.after_ms(parameters.timeout_ms)
         search = self._search(index, parameters, horizon, deadline)
         if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
-            return self._path.scheduler.run_coroutine(index.number, search)
+            return self._services.scheduler.run_coroutine(index.number, search)
         return search
 
     async def _search(
@@ -152,14 +154,14 @@ class Search:
             state = SearchedState(index, horizon, timestamp, deadline)
             parameters, rules = await self._resolved(requested, state)
             if cursor is not None:
-                cursor = await self._path.paging.continued(parameters, state, cursor)
+                cursor = await self._services.paging.continued(parameters, state, cursor)
             found = await self._find(parameters, state, cursor)
             shown = await self._shown(found)
             did_you_mean: str | None = None
             warnings: tuple[str, ...] = ()
             if cursor is None:
                 did_you_mean = await self._correction(requested, found, state)
-                warnings = await search_warnings(self._path.caches, requested, state)
+                warnings = await search_warnings(self._services.caches, requested, state)
         next_page = None
         if cursor is not None:
             next_page = next_cursor(index.number, cursor, requested, found.hits)
@@ -172,7 +174,7 @@ class Search:
             total=outcome.total,
             items=shown.items,
             facets=shown.facets,
-            ranges=merge_ranges(parameters.ranges, answers, self._path.limits)
+            ranges=merge_ranges(parameters.ranges, answers, self._services.limits)
             if parameters.ranges
             else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
@@ -205,20 +207,20 @@ class Search:
         index = state.index
         parameters = requested
         if requested.similar_to is not None:
-            stop_words = self._path.caches.stop_words(index)
+            stop_words = self._services.caches.stop_words(index)
             parameters = await self._similar.query_for(
                 index, requested, state.horizon, state.deadline, stop_words
             )
-        return await self._path.caches.curated(
-            index, parameters, state.timestamp, self._path.scheduler
+        return await self._services.caches.curated(
+            index, parameters, state.timestamp, self._services.scheduler
         )
 
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
     ) -> _Found:
         """Find the hits of a page, by the first way to match that has hits other than pinned."""
-        for relaxed in self._path.relaxed(state.index, parameters):
-            outcome, hits = await self._path.paging.find(relaxed, state, cursor)
+        for relaxed in self._services.relaxed(state.index, parameters):
+            outcome, hits = await self._services.paging.find(relaxed, state, cursor)
             if outcome.has_others:
                 break
         return _Found(relaxed, outcome, hits)
@@ -235,7 +237,7 @@ class Search:
         cube = None
         if parameters.cube is not None:
             cube = await joint_counts(
-                self._path.scatter, self._path.limits, parameters, outcome, facets
+                self._services.scatter, self._services.limits, parameters, outcome, facets
             )
         return _Shown(items, facets, cube)
 
@@ -247,7 +249,7 @@ class Search:
         if parameters.group_hits is None:
             return items
         return await with_group_hits(
-            self._cluster, self._path.scatter, parameters, outcome, hits, items
+            self._cluster, self._services.scatter, parameters, outcome, hits, items
         )
 
     def _items_of(self, found: _Found) -> ItemsOf:
@@ -258,11 +260,11 @@ class Search:
         self, parameters: SearchParameters, outcome: SearchOutcome
     ) -> list[FacetResult]:
         """Return the facets of a search, with statistics of numbers by value if requested."""
-        facets = await self._path.facet_listing.listed(parameters, outcome.counted)
+        facets = await self._services.facet_listing.listed(parameters, outcome.counted)
         if not parameters.sums_up_fields:
             return facets
         return await with_value_statistics(
-            self._path.scatter, self._path.scheduler, parameters, outcome, facets
+            self._services.scatter, self._services.scheduler, parameters, outcome, facets
         )
 
     async def _correction(
@@ -286,7 +288,7 @@ class Search:
             return None
         filters = tuple([clause.filter for clause in parameters.filters])
         scope = Scope(state.index, state.horizon, filters, state.deadline)
-        stop_words = self._path.caches.stop_words(state.index)
+        stop_words = self._services.caches.stop_words(state.index)
         return await self._did_you_mean.propose(requested, scope, num_hits, stop_words)
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:

@@ -18,7 +18,7 @@ from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.merge import Hit
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items
 from coordinator.read.suggest.prefix_narrowing import BestItems
@@ -30,11 +30,11 @@ class SuggestedItems:
     """Finds the best items for a text, and words along with them.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
     """
 
-    def __init__(self, path: ReadPath) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices) -> None:
+        self._services = services
 
     async def find(
         self,
@@ -53,7 +53,7 @@ class SuggestedItems:
             terms: asks for the words.
             num_spare: items beyond the page, for longer prefixes, if popularity decides.
         """
-        doubts = self._path.caches.of(scope.index).suggestions.doubts
+        doubts = self._services.caches.of(scope.index).suggestions.doubts
         terms_found: list[TermsResponse] = []
         if parameters.sort and parameters.typo == 0 and not doubts.are_frequent:
             num_shown = parameters.per_page
@@ -87,13 +87,13 @@ class SuggestedItems:
     ) -> Awaitable[tuple[BestItems, list[TermsResponse]]]:
         state = SearchedState(scope.index, scope.horizon, now(), scope.deadline)
         found = partial(self._best_of_search, parameters, state, terms)
-        return self._path.share.run(scope.index.number, scope.deadline, found)
+        return self._services.share.run(scope.index.number, scope.deadline, found)
 
     async def _best_of_search(
         self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
     ) -> tuple[BestItems, list[TermsResponse]]:
-        outcome, hits = await self._path.paging.find(parameters, state, None, terms=terms)
-        items = await page_items(self._path.cluster, parameters, outcome, hits)
+        outcome, hits = await self._services.paging.find(parameters, state, None, terms=terms)
+        items = await page_items(self._services.cluster, parameters, outcome, hits)
         best = best_items(outcome, hits, items)
         return best, [one.terms for _, one in outcome.answers if one.terms is not None]
 

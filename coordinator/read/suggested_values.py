@@ -20,7 +20,7 @@ from coordinator.parameters.parsed_parameters import (
     KeyTypos,
     SearchParameters,
 )
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import Retrieval, SearchOutcome
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.results import Suggestion
@@ -34,12 +34,12 @@ class SuggestedValues:
     """Finds facet values for a text.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
         folded: has the words of texts.
     """
 
-    def __init__(self, path: ReadPath, folded: FoldedTexts) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices, folded: FoldedTexts) -> None:
+        self._services = services
         self._folded = folded
 
     async def find(
@@ -78,11 +78,11 @@ class SuggestedValues:
         counted = structs.replace(narrowing(search), facets=specs)
         if counts is None:
             counts = await self._counts(scope, counted)
-        facets = await self._path.facet_listing.listed(counted, counts.counted)
+        facets = await self._services.facet_listing.listed(counted, counts.counted)
         found = [(facet.field, bucket) for facet in facets for bucket in facet.buckets]
         words = self._folded.words(search.query)
         if not found and words and typos == "never":
-            cache = self._path.caches.of(scope.index).suggestions
+            cache = self._services.caches.of(scope.index).suggestions
             cache.remember_no_values(scope.horizon, search.filters, words)
         values = [
             Suggestion(bucket.key, "facet", bucket.doc_count, field)
@@ -95,15 +95,15 @@ class SuggestedValues:
         """Return whether it is known that no facet has a value with the words as typed."""
         if (typed is None and search.query) or not facets_of(scope.index):
             return True
-        cache = self._path.caches.of(scope.index).suggestions
+        cache = self._services.caches.of(scope.index).suggestions
         return cache.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
 
     def _counts(self, scope: Scope, counted: SearchParameters) -> Awaitable[SearchOutcome]:
         """Return the counts of a search's facets; known ones take no round trip."""
         state = SearchedState(scope.index, scope.horizon, now(), scope.deadline)
         retrieval = Retrieval(wants_total=False)
-        counts = partial(self._path.scatter.search, counted, state, retrieval)
-        return self._path.share.run(scope.index.number, scope.deadline, counts)
+        counts = partial(self._services.scatter.search, counted, state, retrieval)
+        return self._services.share.run(scope.index.number, scope.deadline, counts)
 
 
 def facets_of(index: Index) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from common.protocol.messages import TermsRequest
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.prefix_narrowing import (
     CompletionContext,
@@ -92,18 +92,18 @@ class Suggestions:
     """Makes suggestions.
 
     Args:
-        path: what all kinds of searches share.
+        services: what all kinds of searches share.
         analytics: has the frequent searches.
     """
 
-    def __init__(self, path: ReadPath, analytics: Analytics) -> None:
-        self._path = path
+    def __init__(self, services: ReadServices, analytics: Analytics) -> None:
+        self._services = services
         self._analytics = analytics
-        self._near = NearTerms(path.cluster)
+        self._near = NearTerms(services.cluster)
         self._spelling = Spelling(self._near)
-        self._folded = FoldedTexts(path.analyzer)
-        self._items = SuggestedItems(path)
-        self._values = SuggestedValues(path, self._folded)
+        self._folded = FoldedTexts(services.analyzer)
+        self._items = SuggestedItems(services)
+        self._values = SuggestedValues(services, self._folded)
 
     async def suggest(self, index: Index, parameters: SuggestParameters) -> SuggestionPage:
         """Return suggestions for a text.
@@ -113,13 +113,15 @@ class Suggestions:
             Unavailable: a shard is down or late.
             ConfigurationSwitched: the index has changed configuration, or is about to.
         """
-        search, size = self._path.caches.narrowed(index, parameters.search), parameters.size
+        search, size = self._services.caches.narrowed(index, parameters.search), parameters.size
         parameters = structs.replace(parameters, search=search)
         deadline = Deadline.after_ms(search.timeout_ms)
-        typed = typed_text(search.query, self._path.analyzer, self._path.limits.query_words_max)
-        with self._path.cluster.reading(index.number) as horizon:
+        typed = typed_text(
+            search.query, self._services.analyzer, self._services.limits.query_words_max
+        )
+        with self._services.cluster.reading(index.number) as horizon:
             searches = await self._searches(index, search, _MORE * size)
-            cache = self._path.caches.of(index).suggestions
+            cache = self._services.caches.of(index).suggestions
             key = key_of(parameters, searches)
             listed = cache.known(horizon, key)
             if listed is None:
@@ -204,7 +206,7 @@ class Suggestions:
         """Return what shorter prefixes of the last word say about it."""
         if typed is None:
             return _NOTHING_KNOWN
-        cache = self._path.caches.of(scope.index).suggestions
+        cache = self._services.caches.of(scope.index).suggestions
         last = typed.words[-1]
         shorter = cache.shorter(scope.horizon, _context(search, typed, size), last)
         if not shorter:
@@ -234,7 +236,7 @@ class Suggestions:
         if fresh.completions is not None or (
             fresh.best is not None and fresh.best.is_decided(size)
         ):
-            cache = self._path.caches.of(scope.index).suggestions
+            cache = self._services.caches.of(scope.index).suggestions
             context = _context(search, typed, size)
             cache.remember_prefix(scope.horizon, context, typed.words[-1], fresh)
 
@@ -243,7 +245,7 @@ class Suggestions:
     ) -> LastWord | None:
         if not typed.is_open:
             return None
-        dictionary = self._path.caches.of(scope.index).dictionary
+        dictionary = self._services.caches.of(scope.index).dictionary
         return last_word(typed.words[-1], search, dictionary, scope.index.configuration)
 
     async def _listed(
@@ -279,7 +281,7 @@ class Suggestions:
         something is written.
         """
         sets = [tuple(sorted(set(words))) for words in texts]
-        cache = self._path.caches.of(scope.index).statistics
+        cache = self._services.caches.of(scope.index).statistics
         statistics = cache.at(scope.horizon)
         known = {} if scope.filters else statistics.num_items_with
         counted = [one for one in sets if 0 < len(one) <= _COUNTED_WORDS_MAX and one not in known]
@@ -302,7 +304,7 @@ class Suggestions:
         """Return the request for completions of the last word, given the other words."""
         if len(typed.tokens) > _COUNTED_WORDS_MAX:
             return None
-        stop_words = self._path.caches.stop_words(scope.index)
+        stop_words = self._services.caches.stop_words(scope.index)
         *before, last = typed.words
         others = [word for word in before if word not in stop_words]
         return first_request(scope, last, size, words=others, is_prefix=True)
@@ -343,7 +345,7 @@ class Suggestions:
             scope,
             typed.words,
             is_last_open=typed.is_open,
-            stop_words=self._path.caches.stop_words(scope.index),
+            stop_words=self._services.caches.stop_words(scope.index),
             num_hits=0,
         )
         if spelt is None:

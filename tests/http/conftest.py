@@ -26,7 +26,7 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.item_explanation import ItemExplanations
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
@@ -91,7 +91,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             stack.push_async_callback(shard.die)
         cluster = Cluster(catalog, tuple(locate_in(tmp_path, i) for i in range(2)), SECRET)
         search = FakeSearch()
-        path = ReadPath.over(cluster, catalog, settings.limits, LoopScheduler())
+        read_services = ReadServices.over(cluster, catalog, settings.limits, LoopScheduler())
         log, fields = EmbeddedLog(cluster, catalog, settings), KnownFields(cluster, settings.limits)
         services: Any = Services(
             settings=settings,
@@ -102,7 +102,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             loads=BulkLoads(cluster, catalog, settings, log, fields),
             administration=IndexAdministration(cluster, catalog, settings.limits, log),
             snapshot_maker=SnapshotMaker(settings, cluster, catalog),
-            explanations=ItemExplanations(path, search),  # type: ignore[arg-type]
+            explanations=ItemExplanations(read_services, search),  # type: ignore[arg-type]
             suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]
             facet_pages=FakeFacetPages(search),  # type: ignore[arg-type]

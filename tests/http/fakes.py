@@ -32,7 +32,7 @@ from coordinator.parameters.parsed_parameters import (
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.result_types import FacetResult
 from coordinator.read.item_explanation import ItemExplanations
-from coordinator.read.read_path import ReadPath
+from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import FacetPage, HitOrder, SearchResult, ShardSummary, Timings
 from coordinator.read.suggest.results import SuggestionPage
@@ -205,7 +205,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         cluster=FakeCluster(),
         no_writes=None,
     )
-    path = ReadPath.over(fakes.cluster, catalog, settings.limits, LoopScheduler())
+    read_services = ReadServices.over(fakes.cluster, catalog, settings.limits, LoopScheduler())
     return Services(
         settings=settings,
         interface=InterfaceDocument(ROUTES, settings.limits),
@@ -219,7 +219,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         facet_pages=fakes.facet_pages,
         selection=fakes.selection,
         suggestions=fakes.suggestions,
-        explanations=ItemExplanations(path, fakes.search),
+        explanations=ItemExplanations(read_services, fakes.search),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

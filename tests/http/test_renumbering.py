@@ -33,7 +33,7 @@ async def test_dead_values_go_on_all_shards_and_in_the_coordinator(
     monkeypatch.setattr(reindex, "DEAD_VALUES_MIN", 1_000)
 
     def known() -> int:
-        (cache,) = service.services.search._path.caches._caches.values()
+        (cache,) = service.services.search._services.caches._caches.values()
         return len(cache.facets.values("session"))
 
     def run() -> tuple[int, int]:

@@ -130,8 +130,8 @@ class Reading:
         pass
 
 
-def read_path(cache: SuggestionCache, reading: Reading) -> Any:
-    """Return a read path without shards, over indexes without rules."""
+def read_services(cache: SuggestionCache, reading: Reading) -> Any:
+    """Return the services of searches without shards, over indexes without rules."""
     caches = Mock(of=lambda _: Mock(suggestions=cache), narrowed=lambda _, search: search)
     cluster = Mock(reading=lambda _: reading)
     return Mock(
@@ -142,7 +142,7 @@ def read_path(cache: SuggestionCache, reading: Reading) -> Any:
 async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
     reading = Reading(3)
     cache = SuggestionCache(CacheBudget())
-    suggestions = Suggestions(read_path(cache, reading), Mock(is_on=False))
+    suggestions = Suggestions(read_services(cache, reading), Mock(is_on=False))
     asked = []
 
     async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
@@ -178,10 +178,10 @@ def test_a_list_is_of_everything_that_a_request_can_ask_for() -> None:
 async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any) -> None:
     cache = SuggestionCache(CacheBudget())
     counts = Mock()
-    path = read_path(cache, Reading(3))
-    path.scatter.search = AsyncMock(return_value=counts)
-    path.facet_listing.listed = listed = AsyncMock(return_value=[])
-    suggestions = Suggestions(path, Mock(is_on=False))
+    services = read_services(cache, Reading(3))
+    services.scatter.search = AsyncMock(return_value=counts)
+    services.facet_listing.listed = listed = AsyncMock(return_value=[])
+    suggestions = Suggestions(services, Mock(is_on=False))
     monkeypatch.setattr(
         Suggestions, "_texts_and_words", AsyncMock(return_value=(_NO_TEXTS, _NO_WORDS))
     )
@@ -195,8 +195,8 @@ async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any
         return [call.args[0].facets[0].key_typos for call in listed.await_args_list]
 
     assert await typos_asked("laesr") == ["never", "unless_typed"]
-    assert path.scatter.search.await_count == 1
+    assert services.scatter.search.await_count == 1
     # No value begins like this as typed: there is no need to look.
     assert await typos_asked("laesrs") == ["unless_typed"]
     assert await typos_asked("laes") == ["never", "unless_typed"]
-    assert path.scatter.search.await_count == 3
+    assert services.scatter.search.await_count == 3

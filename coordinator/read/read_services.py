@@ -1,4 +1,4 @@
-"""The parts of the read path that all kinds of searches share; made once per coordinator."""
+"""What all kinds of searches need: shards, caches, paging, …; made once per coordinator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coordinator.read.scatter import Scatter
 from coordinator.read.text.relaxation import relaxed
 
 
-class ReadPath(NamedTuple):
+class ReadServices(NamedTuple):
     """What a search passes through, and what it remembers for the next one.
 
     Attributes:
@@ -48,7 +48,7 @@ class ReadPath(NamedTuple):
     def over(
         cls, cluster: Cluster, catalog: Catalog, limits: Limits, scheduler: LoopScheduler
     ) -> Self:
-        """Make the read path over some shards.
+        """Make the services of searches over some shards.
 
         Args:
             cluster: the shards.
