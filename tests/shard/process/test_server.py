@@ -20,9 +20,10 @@ from common.errors import (
 from common.process.parent_death import EXIT_CANNOT_START, EXIT_STORAGE_FAILED
 from common.protocol.messages import (
     BackupRequest,
+    IndexStatisticsRequest,
     PrepareConfiguration,
 )
-from common.protocol.methods import BACKUP, PREPARE, PROCESS_STATISTICS
+from common.protocol.methods import BACKUP, INDEX_STATISTICS, PREPARE, PROCESS_STATISTICS
 from tests.common.protocol.packed_model import unpack
 from tests.shard.shard_process import ShardProcess, make_entry
 
@@ -59,7 +60,8 @@ async def test_writes_are_found_counted_and_survive_a_kill(shard: ShardProcess) 
     assert statistics.is_ready
     assert statistics.num_corrupt == 0
     ((number, index),) = statistics.indexes
-    assert (number, index.num_docs) == (7, 2)
+    assert (number, index.num_docs, index.fields) == (7, 2, ())
+    index = await shard.call(INDEX_STATISTICS, IndexStatisticsRequest(7))
     assert {one["path"] for one in index.fields} == {"id", "color"}
 
 
