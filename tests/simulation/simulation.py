@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import pytest
+
 from common.shard_settings import ShardSettings
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.history import History
@@ -97,9 +99,9 @@ def explained(world: World, command: str = "") -> Iterator[None]:
     gc.disable()  # when garbage goes must not depend on what ran before
     try:
         yield
+    except (KeyboardInterrupt, pytest.fail.Exception):
+        raise  # a test's timeout is no answer of the simulation
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
         lines = [f"seed {world.seed}: {type(error).__name__}: {error}", *world.trace]
         if command:
             lines.append(f"again: {command}")

@@ -55,8 +55,12 @@ from tests.simulation.placed_hosts import (
 from tests.simulation.power_cut import simulate_power_cut
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
-from tests.simulation.simulation import Outcome, SimulationFailed, simulate
+from tests.simulation.simulation import Outcome, SimulationFailed, explained, simulate
 from tests.simulation.truncation import simulate_truncation
+from tests.simulation.world import World
+
+# They compute all the time, and share two cores with other tests.
+pytestmark = pytest.mark.timeout(1_200)
 
 SEEDS = range(1, 7)
 SEEDS_LONG = range(100, 2_100)
@@ -117,6 +121,17 @@ def test_a_seed_is_the_same_schedule_in_another_process(words: tuple[str, ...]) 
 
     assert first == second
     assert first[-1].startswith("Outcome(")
+
+
+def test_a_timeout_is_not_a_mistake_that_a_simulation_found() -> None:
+    """Else the seed that finds a planted mistake may be passed over, and others tried for hours."""
+
+    def time_out(seed: int) -> Outcome:
+        with explained(World(seed)):
+            pytest.fail("Timeout (>180.0s) from pytest-timeout.")
+
+    with pytest.raises(pytest.fail.Exception, match=r"^Timeout"):
+        _is_found_as("lost", time_out, [1, 2])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
