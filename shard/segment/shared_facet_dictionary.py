@@ -32,7 +32,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -310,21 +310,17 @@ class FacetDictionary:
             for left, right in itertools.pairwise(spans)
         ]
 
-    def keys(self, numbers: Sequence[int]) -> list[bytes]:
+    def keys(self, numbers: Sequence[int] | NDArray[np.integer[Any]]) -> list[bytes]:
         """Return the keys of some numbers as UTF-8."""
         keys, offsets, _ = self._arrays
-        return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
-
-    def texts(self, numbers: NDArray[np.intp]) -> list[str]:
-        """Return the keys of some numbers as strings."""
-        keys, offsets, _ = self._arrays
+        wanted = np.asarray(numbers, np.intp)
+        spans = zip(offsets[wanted].tolist(), offsets[wanted + 1].tolist(), strict=True)
         content = keys.data
-        return [
-            str(content[start:end], "utf-8", "surrogatepass")
-            for start, end in zip(
-                offsets[numbers].tolist(), offsets[numbers + 1].tolist(), strict=True
-            )
-        ]
+        return [bytes(content[start:end]) for start, end in spans]
+
+    def texts(self, numbers: Sequence[int] | NDArray[np.integer[Any]]) -> list[str]:
+        """Return the keys of some numbers as strings."""
+        return [key.decode("utf-8", "surrogatepass") for key in self.keys(numbers)]
 
     def num_bytes(self, length: int) -> int:
         """Return how many bytes the first `length` keys have together."""

@@ -110,8 +110,8 @@ def shards_to_run(settings: Settings) -> tuple[int, ...]:
     """
     if not settings.has_placed_shards:
         return settings.own_shards
-    held = held_shards(settings, read_replica(settings.data_dir))
-    return tuple(sorted({*held, *arriving_shards(settings)}))
+    replica = read_replica(settings.data_dir)
+    return tuple(sorted({*held_shards(settings, replica), *_arriving(replica)}))
 
 
 def arriving_shards(settings: Settings) -> frozenset[int]:
@@ -120,7 +120,10 @@ def arriving_shards(settings: Settings) -> frozenset[int]:
     Raises:
         DataDirectoryError: replica.json cannot be read.
     """
-    replica = read_replica(settings.data_dir) if settings.has_placed_shards else None
+    return _arriving(read_replica(settings.data_dir) if settings.has_placed_shards else None)
+
+
+def _arriving(replica: ReplicaFile | None) -> frozenset[int]:
     return frozenset(() if replica is None else replica.arriving)
 
 

@@ -115,10 +115,7 @@ def _paths(text: str, separator: str) -> list[str]:
 
 
 def _column_of_nodes(
-    column: FacetColumn,
-    num_docs: int,
-    values: NDArray[np.intp],
-    of_values: list[list[int]],
+    column: FacetColumn, num_docs: int, values: NDArray[np.intp], of_values: list[list[int]]
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a column of nodes, given one of values.
 

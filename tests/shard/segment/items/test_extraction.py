@@ -85,6 +85,14 @@ def naive(doc: int, value: Any, path: str | None, num_arrays: int, way: int) -> 
     return [(doc, path, kind_of(value), shape, value)]
 
 
+def naive_values(documents: list[bytes]) -> list[Value]:
+    return [
+        value
+        for doc, document in enumerate(documents)
+        for value in naive(doc, orjson.loads(document), None, 0, 0)
+    ]
+
+
 def in_one_order(values: list[Value]) -> list[str]:
     """Dictionaries keep a duplicate key's first place, the extraction its last: compare without
     order."""
@@ -96,13 +104,7 @@ def test_extraction_gives_the_values_of_the_decoded_items(documents: list[bytes]
     registry = FieldRegistry()
     extraction = extract_all(documents, registry)
 
-    expected = [
-        value
-        for doc, document in enumerate(documents)
-        for value in naive(doc, orjson.loads(document), None, 0, 0)
-    ]
-
-    assert in_one_order(decoded(extraction, registry)) == in_one_order(expected)
+    assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
     assert np.all(np.diff(extraction.doc.astype(np.int64)) >= 0)
 
 
@@ -224,12 +226,8 @@ def test_the_last_of_duplicate_keys_wins_whatever_else_has_its_path(
     documents = [written(_Members(one)).encode() for one in members]
     registry = FieldRegistry()
     extraction = extract_all(documents, registry)
-    expected = [
-        value
-        for doc, document in enumerate(documents)
-        for value in naive(doc, orjson.loads(document), None, 0, 0)
-    ]
-    assert in_one_order(decoded(extraction, registry)) == in_one_order(expected)
+
+    assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
 
 
 def test_field_numbers_stay_when_batches_bring_new_paths() -> None:
