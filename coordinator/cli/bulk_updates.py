@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from coordinator.cli.sources.formats import parsed_items
-from coordinator.cli.sources.ndjson_encoding import encoded
+from coordinator.cli.sources.item_json import encoded
 from coordinator.cli.sources.source import Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError, index_path
 

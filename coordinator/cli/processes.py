@@ -89,7 +89,7 @@ def coordinator(
     settings = load_settings(config_file, flags)
     ours = None if slot is None else CoordinatorSlot.of_argument(slot)
     if ours is not None and ours.ordinal and parent_pipe is not None:
-        from coordinator.process.reader import run_reader
+        from coordinator.process.reader_coordinator import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
     ctx.exit(

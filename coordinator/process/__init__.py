@@ -4,9 +4,10 @@ supervisor           starts, watches, restarts and stops all others
 child_process        one of them, made by fork_server_client (they import lean_aiohttp)
 startup_listener     answers until the coordinator listens; port_holder: who else has the port
 coordinator_slots    what several coordinators inherit
+descriptor_limit     how many files each may have open
 
 coordinator          the process that owns the data; its components: service_factory
-reader               another one, which only searches; process_setup: what both begin with
+reader_coordinator   another one, which only searches; process_setup: what both begin with
 joining/             before a host of several starts: checks the log, fills the directory
 offline_commands     offline: check, rebuild, restore, reshard
 """

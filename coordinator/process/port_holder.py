@@ -1,4 +1,4 @@
-"""Finds the process that holds a port, from /proc."""
+"""A port that is taken: how long to wait for it, and which process holds it, from /proc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
+
+PORT_WAIT_SECONDS: Final = 5.0
+"""How long a coordinator waits for its port: the startup listener, or a killed coordinator,
+releases it."""
+PORT_TRY_SECONDS: Final = 0.02
+"""Pause between two tries."""
 
 _LISTENS: Final = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -103,3 +112,15 @@ def _user(number: int) -> str:
         return f"the user {pwd.getpwuid(number).pw_name}"
     except KeyError:
         return f"the user {number}"
+
+
+def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
+    """Describe why nothing can listen on the address, and who does if that is known."""
+    # The error's own text repeats the address; an unknown name has a negative number.
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or error
+    by = f" by {holder.description}" if holder is not None else ""
+    return (
+        f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; "
+        "choose another --port or --host"
+    )

@@ -26,7 +26,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -45,8 +44,13 @@ from common.process.python_command import let_processes_find_us, python_command
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
+from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
-from coordinator.process.port_holder import PortHolder, port_holder
+from coordinator.process.port_holder import (
+    PORT_TRY_SECONDS,
+    port_holder,
+    port_taken,
+)
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.host.replica_file import arriving_shards, shards_to_run
 from coordinator.settings import Settings
@@ -66,14 +70,6 @@ SHARD_STOP_SECONDS: Final = 3.0
 PORT_TAKEN_SECONDS: Final = data_directory.LOCK_WAIT_SECONDS
 """How long a start waits for a port that a previous process is about to release: a reader of a
 killed service may take as long to end as its owner, which has the lock."""
-
-PORT_WAIT_SECONDS: Final = 5.0
-"""How long a coordinator waits for its port: the startup listener, or a killed coordinator,
-releases it."""
-
-PORT_TRY_SECONDS: Final = 0.02
-
-DESCRIPTORS_WANTED: Final = 65_536
 
 LEAN: Final = {
     # No linear algebra here: its thread pool would only take memory, and make forking unsafe.
@@ -470,23 +466,3 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
         *("--parent-pipe", str(pipe)),
         *(("--replica",) if settings.log_url else ()),
     ]
-
-
-def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
-    """Describe why nothing can listen on the address, and who does if that is known."""
-    # The error's own text repeats the address; an unknown name has a negative number.
-    number = error.errno or 0
-    reason = os.strerror(number) if number > 0 else error.strerror or error
-    by = f" by {holder.description}" if holder is not None else ""
-    return (
-        f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; "
-        "choose another --port or --host"
-    )
-
-
-def raise_descriptor_limit() -> None:
-    """Raise the limit of open files to the maximum: for connections, segments, environments."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

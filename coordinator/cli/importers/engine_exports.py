@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from coordinator.cli.sources.fetching import open_url
-from coordinator.cli.sources.ndjson_encoding import decoded
+from coordinator.cli.sources.item_json import decoded
 from coordinator.cli.sources.opening import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError
 

@@ -11,7 +11,7 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
 from common.option_values import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
-from coordinator.cli.sources.ndjson_encoding import pieces_of
+from coordinator.cli.sources.item_json import pieces_of
 from coordinator.cli.sources.source import SourceError, counted
 
 FACET_SIZE_MAX: Final = 1_000

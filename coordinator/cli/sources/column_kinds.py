@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import orjson
 
+from coordinator.cli.sources.item_json import decoded
 from coordinator.cli.sources.list_separator import ListSeparator
-from coordinator.cli.sources.ndjson_encoding import decoded
 from coordinator.cli.sources.prices import amount_of
 
 NULL_TEXTS: Final = frozenset(

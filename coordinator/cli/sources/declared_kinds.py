@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from coordinator.cli.sources.column_kinds import DATE_ORDERS, KINDS, date_of, is_integer, is_number
-from coordinator.cli.sources.ndjson_encoding import decoded
+from coordinator.cli.sources.item_json import decoded
 from coordinator.cli.sources.rows import plain
 from coordinator.cli.sources.source import SourceError, shown
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from coordinator.cli.sources import databases, delimited, geo_points, parquet
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
+from coordinator.cli.sources.item_json import decoded, encoded
 from coordinator.cli.sources.items_path import inner_arrays, only_array
 from coordinator.cli.sources.json_objects import (
     are_spread,
@@ -20,7 +21,6 @@ from coordinator.cli.sources.json_objects import (
     on_one_line,
     value_at,
 )
-from coordinator.cli.sources.ndjson_encoding import decoded, encoded
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, shown

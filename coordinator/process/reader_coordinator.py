@@ -37,9 +37,9 @@ from coordinator.http.reader_messages import Outbox
 from coordinator.http.reader_reports import Reporter
 from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
+from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import analytics_arguments, make_services
-from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Items as JSON, one per line, in pieces: what a load sends."""
+"""Items as JSON, exactly: encoded, decoded, and in the pieces of lines that a load sends."""
 
 from __future__ import annotations
 
