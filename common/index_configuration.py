@@ -1,8 +1,9 @@
-"""The configuration of an index: parsed once, strictly, into frozen dataclasses.
+"""The configuration of an index, as frozen dataclasses.
 
-The coordinator parses what is posted and refuses it with every mistake at once; it keeps the
-*document as posted* in the catalog and sends that to the shards, which parse it again with the same
-function. So one function defines what a key means, and an older document keeps its meaning.
+`index_configuration_parser` makes them. The coordinator parses what is posted and refuses it with
+every mistake at once; it keeps the *document as posted* in the catalog and sends that to the
+shards, which parse it again with the same function. So one function defines what a key means, and
+an older document keeps its meaning.
 
     {"aggregations": {"tags": {"size": 10, "conjunction": false, "sort": "term"}},
      "searchable_fields": ["name^3", "description"],          names, ^ = weight; absent: all strings
@@ -11,7 +12,7 @@ function. So one function defines what a key means, and an older document keeps 
      "nested": ["variants"],                                  objects that are filtered as wholes
      "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
      "language": "english", "field_languages": {"titel": "german"},
-     "collation": "de", "field_collations": {"sku": "root+numeric"},    collations.py
+     "collation": "de", "field_collations": {"sku": "root+numeric"},    collation_names
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],

@@ -1,4 +1,4 @@
-"""Checks whether a host may follow a log: it must not lose entries, and must fit the directory."""
+"""Checks before a host follows a log, or makes it: it loses no entries, and fits the directory."""
 
 from __future__ import annotations
 
