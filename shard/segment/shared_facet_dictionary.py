@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.string_sort import sort_keys
+from shard.segment.key_arena import KeyArena
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,14 +204,6 @@ def _fill_table(keys: U8Array, offsets: I64Array, num_values: int, table: U64Arr
         table[slot] = (key_hash << uint64(32)) | uint64(number + 1)
 
 
-def join_keys(keys: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return keys as an arena and offsets, the form that `FacetDictionary.encode` takes."""
-    listed = list(keys)
-    offsets = np.zeros(len(listed) + 1, np.int64)
-    np.cumsum([len(key) for key in listed], out=offsets[1:])
-    return np.frombuffer(bytearray(b"".join(listed)), np.uint8), offsets
-
-
 class _Order(NamedTuple):
     """Sorted numbers and ranks of the first `len(order)` values."""
 
@@ -225,7 +218,7 @@ class FacetDictionary:
         epoch: random 63-bit number that identifies this numbering.
     """
 
-    __slots__ = ("_arrays", "_folded", "_found", "_num_values", "_orders", "epoch")
+    __slots__ = ("__weakref__", "_arrays", "_found", "_num_values", "_orders", "epoch")
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = secrets.randbits(63) if epoch is None else epoch
@@ -236,7 +229,6 @@ class FacetDictionary:
         )
         self._num_values = 0
         self._orders: dict[str, _Order] = {}
-        self._folded: list[str] = []
         self._found: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -310,13 +302,15 @@ class FacetDictionary:
             for left, right in itertools.pairwise(spans)
         ]
 
+    def arena(self, start: int, end: int) -> KeyArena:
+        """Return the keys of the numbers [start, end), which never change."""
+        keys, offsets, _ = self._arrays
+        return KeyArena(keys, offsets[start : end + 1])
+
     def keys(self, numbers: Sequence[int] | NDArray[np.integer[Any]]) -> list[bytes]:
         """Return the keys of some numbers as UTF-8."""
         keys, offsets, _ = self._arrays
-        wanted = np.asarray(numbers, np.intp)
-        spans = zip(offsets[wanted].tolist(), offsets[wanted + 1].tolist(), strict=True)
-        content = keys.data
-        return [bytes(content[start:end]) for start, end in spans]
+        return KeyArena(keys, offsets).keys_of(numbers)
 
     def texts(self, numbers: Sequence[int] | NDArray[np.integer[Any]]) -> list[str]:
         """Return the keys of some numbers as strings."""
@@ -326,14 +320,6 @@ class FacetDictionary:
         """Return how many bytes the first `length` keys have together."""
         _, offsets, _ = self._arrays
         return int(offsets[length])
-
-    def folded(self, length: int, fold: Callable[[str], str]) -> list[str]:
-        """Return at least the first `length` keys, folded; cached, so always pass one `fold`."""
-        known = self._folded
-        if len(known) < length:
-            known = known + [fold(key) for key in self.values(len(known), length)]
-            self._folded = known
-        return known
 
     def order(self, length: int, collation: str = CODE_POINTS) -> NDArray[np.uint32]:
         """Return the first `length` value numbers in the order of their keys, uint32; cached."""

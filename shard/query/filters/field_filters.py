@@ -10,14 +10,19 @@ Which column answers depends on the field alone, never on how the segment came a
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
 import numpy as np
 
 from common.query import AllOf, AnyOf, Contains, Range, StartsWith
 from common.values import WHOLE_FLOAT_MAX, number_text
+from shard.query.filters.folded_keys import (
+    fold_key,
+    fold_keys,
+    numbers_alike,
+    values_alike,
+)
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.number_columns import NumberColumn, number_column
 from shard.segment.columns.presence import Aspect, presence_of
@@ -32,18 +37,6 @@ if TYPE_CHECKING:
 
 _EQUAL_SCANS_MAX: Final = 4
 """Up to this many numbers are looked up one scan each; more share one pass."""
-
-
-def fold_key(text: str) -> str:
-    """Return a text without case and accents, for STARTS WITH and CONTAINS.
-
-    Unlike the analyzer, which knows words only, this keeps spaces and punctuation: "c++" is not
-    "c".
-    """
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 
 class FieldColumns:
@@ -75,9 +68,9 @@ class FieldColumns:
             case Range():
                 return self._in_range(condition)
             case StartsWith(text=text):
-                return self._with_key_like(text, str.startswith)
+                return self._with_key_like(fold_key(text), is_at_start=True)
             case Contains(text=text):
-                return self._with_key_like(text, str.__contains__)
+                return self._with_key_like(fold_key(text), is_at_start=False)
             case _:
                 assert_never(condition)
 
@@ -154,29 +147,28 @@ class FieldColumns:
         if len(numbers):
             texts.column.add_docs_with(numbers, words)
 
-    def _with_key_like(self, text: str, is_like: Callable[[str, str], bool]) -> NDArray[np.uint64]:
-        """Return the documents with a value whose folded key is like the folded text."""
-        wanted = fold_key(text)
+    def _with_key_like(self, text: str, *, is_at_start: bool) -> NDArray[np.uint64]:
+        """Return the documents with a value whose folded key has a text, or begins with it."""
         words = empty_bitset(self._num_docs)
         if self._is_facet:
             column = self._facet()
             if column is not None:
                 length = self._snapshot.dictionary_lengths[self._path]
-                folded = self._snapshot.dictionaries[self._path].folded(length, fold_key)
-                alike = [n for n in range(length) if is_like(folded[n], wanted)]
+                dictionary = self._snapshot.dictionaries[self._path]
+                alike = values_alike(dictionary, length, text, is_at_start=is_at_start)
                 column.add_docs_with(alike, words)
             return words
-        self._add_booleans([key for key in ("true", "false") if is_like(key, wanted)], words)
+        is_like = str.startswith if is_at_start else str.__contains__
+        self._add_booleans([key for key in ("true", "false") if is_like(key, text)], words)
         numeric = number_column(self._view.segment, self._field)
         if numeric is not None:
-            named = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), wanted)]
+            named = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), text)]
             _add_docs_equal(numeric, named, words)
         texts = self._texts
         if texts is not None:
-            keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
-            texts.column.add_docs_with(
-                [n for n, key in enumerate(keys) if is_like(fold_key(key), wanted)], words
-            )
+            folded = fold_keys(texts.arena)
+            alike = numbers_alike(folded, text, is_at_start=is_at_start)
+            texts.column.add_docs_with(alike, words)
         return words
 
 

@@ -32,7 +32,8 @@ from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_
 from shard.segment.doc_records import records_of
 from shard.segment.items.extraction import extract
 from shard.segment.items.value_parsing import canonical_keys
-from shard.segment.shared_facet_dictionary import FacetDictionary, join_keys
+from shard.segment.key_arena import KeyArena
+from shard.segment.shared_facet_dictionary import FacetDictionary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +75,7 @@ class TextColumn:
 
     Attributes:
         column: numbers by document, those of array elements included.
+        arena: the texts by number.
         num_values: numbers are below this.
         ranks: rank by number; None if each number is its own rank.
         order: number by rank; None likewise.
@@ -85,8 +87,8 @@ class TextColumn:
     """
 
     __slots__ = (
-        "_keys_of",
         "are_ranks_global",
+        "arena",
         "collation",
         "column",
         "identity",
@@ -100,8 +102,7 @@ class TextColumn:
     def __init__(
         self,
         column: FacetColumn,
-        keys_of: Callable[[Sequence[int]], list[bytes]],
-        num_values: int,
+        arena: KeyArena,
         *,
         order: NDArray[np.uint32] | None = None,
         ranks: NDArray[np.uint32] | None = None,
@@ -112,8 +113,8 @@ class TextColumn:
         size: int = 0,
     ) -> None:
         self.column = column
-        self._keys_of = keys_of
-        self.num_values = num_values
+        self.arena = arena
+        self.num_values = len(arena.offsets) - 1
         self.order = order
         self.ranks = ranks
         self.are_ranks_global = are_ranks_global
@@ -124,16 +125,16 @@ class TextColumn:
 
     def keys(self, numbers: Sequence[int]) -> list[bytes]:
         """Return some texts as UTF-8, by number."""
-        return self._keys_of(numbers)
+        return self.arena.keys_of(numbers)
 
     def all_keys(self) -> list[bytes]:
         """Return all texts as UTF-8, by number."""
-        return self._keys_of(range(self.num_values))
+        return self.arena.keys_of(range(self.num_values))
 
     def text_of_rank(self, rank: int) -> bytes:
         """Return the text of a rank as UTF-8."""
         number = rank if self.order is None else int(self.order[rank])
-        return self._keys_of((number,))[0]
+        return self.arena.keys_of((number,))[0]
 
     def rank_bounds(self, text: str) -> tuple[int, int]:
         """Return how many texts sort before `text`, and how many do not sort after it."""
@@ -235,8 +236,7 @@ def text_column(
         assert column is not None
         return TextColumn(
             column,
-            dictionary.keys,
-            length,
+            dictionary.arena(0, length),
             order=dictionary.order(length, collation),
             ranks=dictionary.ranks(length, collation),
             are_ranks_global=True,
@@ -259,13 +259,12 @@ def _collated(texts: TextColumn, collation: str, segment: Segment) -> TextColumn
     """Return extracted texts in the order of a language; cached."""
 
     def make() -> TextColumn:
-        order = sort_keys(*collator(collation).keys(*join_keys(texts.all_keys())))
+        order = sort_keys(*collator(collation).keys(*texts.arena))
         ranks = np.empty(len(order), np.uint32)
         ranks[order] = np.arange(len(order), dtype=np.uint32)
         return TextColumn(
             texts.column,
-            texts.keys,
-            texts.num_values,
+            texts.arena,
             order=order,
             ranks=ranks,
             collation=collation,
@@ -341,10 +340,7 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     known = np.asarray(source["keys"], np.uint8)
     _arrange_keys(known, np.asarray(source["offsets"], np.int64), order, keys, offsets)
 
-    def keys_of(numbers: Sequence[int]) -> list[bytes]:
-        return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
-
     size = keys.nbytes + offsets.nbytes + sum(array.nbytes for array in arrays.values())
     longest = int(np.diff(offsets).max(initial=0))
     column = FacetColumn(arrays, segment.num_docs)
-    return TextColumn(column, keys_of, length, longest=longest, size=size)
+    return TextColumn(column, KeyArena(keys, offsets), longest=longest, size=size)

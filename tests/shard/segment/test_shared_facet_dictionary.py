@@ -6,13 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.segment.shared_facet_dictionary import FacetDictionary, join_keys
+from shard.segment.shared_facet_dictionary import FacetDictionary
+from tests.shard.segment.key_arenas import arena_of
 
 keys = st.lists(st.text(max_size=30) | st.sampled_from(["a", "aa", "12345678", "123456789"]))
 
 
 def encode(dictionary: FacetDictionary, values: list[str]) -> list[int]:
-    numbers: list[int] = dictionary.encode(*join_keys(map(str.encode, values))).tolist()
+    numbers: list[int] = dictionary.encode(*arena_of(map(str.encode, values))).tolist()
     return numbers
 
 
@@ -78,9 +79,9 @@ def test_epochs_differ() -> None:
 
 def test_it_is_known_whether_values_are_sorted() -> None:
     dictionary = FacetDictionary(1)
-    dictionary.encode(*join_keys([b"b", b"a"]))
+    dictionary.encode(*arena_of([b"b", b"a"]))
     assert not dictionary.is_sorted(2)
     dictionary.order(2)
     assert dictionary.is_sorted(2)
-    dictionary.encode(*join_keys([b"c"]))
+    dictionary.encode(*arena_of([b"c"]))
     assert not dictionary.is_sorted(3)

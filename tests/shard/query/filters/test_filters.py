@@ -28,8 +28,8 @@ from common.query import (
 from common.values import Shape, facet_key
 from shard.caches.lru_cache import LruCache
 from shard.query.filters import filter_bitsets
-from shard.query.filters.field_filters import fold_key
 from shard.query.filters.filter_bitsets import is_slow, resolve
+from shard.query.filters.folded_keys import fold_key
 from tests.shard.columns_model import (
     FACETS,
     PATHS,
@@ -256,7 +256,3 @@ def test_memory_of_filters_is_bounded_however_many_there_are(
         assert len(np.flatnonzero(resolve(world.snapshot, view, condition)))
         assert _remembered(cache) <= cache.size <= cache.bytes_max
     assert len(cache) > 10
-
-
-def test_folding_keeps_punctuation() -> None:
-    assert fold_key("C++ É") == "c++ e"
