@@ -13,7 +13,7 @@ import yaml
 
 from common.index_configuration_parser import CONFIGURATION_KEYS
 from coordinator.cli.commands import main
-from coordinator.routes.markdown_reference import reference
+from coordinator.routes.reference_generator import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -146,7 +146,7 @@ def test_the_format_has_the_versions_of_the_code() -> None:
 def test_the_reference_says_what_the_service_does() -> None:
     text = (ROOT / "docs" / "reference.md").read_text()
     assert text == reference(), (
-        "python -m coordinator.routes.markdown_reference > docs/reference.md"
+        "python -m coordinator.routes.reference_generator > docs/reference.md"
     )
 
 

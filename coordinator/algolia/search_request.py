@@ -26,8 +26,8 @@ from msgspec import Struct
 from common.errors import InvalidRequest, ServiceError
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from common.option_values import FacetSort
 from common.protocol.messages import FilterClause
+from common.search_options import FacetSort
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.parameter_errors import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish

@@ -4,7 +4,7 @@ commands             the table of all commands; command_groups imports each when
 
 processes            serve, demo, coordinator, shard
 searching            search; its answer on a terminal: search_output
-exporting            export; for other engines: opensearch_export
+exporting            export; in the form of another engine: export_to_opensearch
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_remarks: what it says before; load_progress: its bar; bulk_updates:
                      --update; proposals, load_target: the index that a load, an import or a

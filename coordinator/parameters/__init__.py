@@ -6,7 +6,7 @@ raw_parameters      query string and body, decoded
 request_parsing     one request, raw → typed; request_cache: parsed searches
 table               every parameter, once; parameter: a row of it; value_schemas, option_schemas:
                     their JSON Schemas
-reader              runs the readers of the given parameters; mistakes: collects what is wrong
+parameter_reader    runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft        what has been read so far
 parameters_from_draft  draft → typed, with the index's defaults
 parsed_parameters   the results

@@ -25,6 +25,7 @@ from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
+from coordinator.parameters.parameter_reader import ParameterReader
 from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
@@ -36,7 +37,6 @@ from coordinator.parameters.parsed_parameters import (
     facet_spec,
 )
 from coordinator.parameters.raw_parameters import RawParameters
-from coordinator.parameters.reader import ParameterReader
 from coordinator.parameters.table import (
     EXPLAIN_BY_NAME,
     FACET_BY_NAME,

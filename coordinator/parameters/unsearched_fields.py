@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from common.option_values import SearchableField
+from common.search_options import SearchableField
 
 _LISTED_CHARS_MAX: Final = 300
 

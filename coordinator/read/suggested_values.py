@@ -22,7 +22,7 @@ from coordinator.parameters.parsed_parameters import (
 )
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import Retrieval, SearchOutcome
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.suggested_items import narrowing
@@ -38,7 +38,7 @@ class SuggestedValues:
         folded: has the words of texts.
     """
 
-    def __init__(self, services: ReadServices, folded: FoldedTexts) -> None:
+    def __init__(self, services: ReadServices, folded: FoldedWordsCache) -> None:
         self._services = services
         self._folded = folded
 

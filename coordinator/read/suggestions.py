@@ -33,7 +33,7 @@ from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.read_services import ReadServices
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.prefix_narrowing import (
     CompletionContext,
     KnownPrefix,
@@ -101,7 +101,7 @@ class Suggestions:
         self._analytics = analytics
         self._near = NearTerms(services.cluster)
         self._spelling = Spelling(self._near)
-        self._folded = FoldedTexts(services.analyzer)
+        self._folded = FoldedWordsCache(services.analyzer)
         self._items = SuggestedItems(services)
         self._values = SuggestedValues(services, self._folded)
 

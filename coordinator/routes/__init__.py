@@ -11,7 +11,7 @@ hosts                         several hosts: their state, and the places of shar
 algolia_*                     Algolia's protocol; what its routes share: algolia_conventions, and
                               algolia_index_lookup, the index that a name denotes
 static_files                  the dashboard
-documentation                 /_docs and OpenAPI; markdown_reference: as a file
+documentation                 /_docs and OpenAPI; reference_generator: as a page of docs/
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.indexes.closed_index import ClosedIndex
-from shard.indexes.created_index_numbers import CreatedIndexes
+from shard.indexes.created_indexes import CreatedIndexes
 from shard.partition.backup import put_back
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition

@@ -4,6 +4,6 @@ results                suggestions as a response shows them
 sources                all that may be suggested, and the best of each source in turn
 typed_text             the text as typed; whole_texts of items that have its words
 suggestion_cache       cached lists
-folded_texts           the words of texts and items, cached
+folded_words_cache     the folded words of texts and items
 prefix_narrowing       suggestions derived from those for a shorter prefix of the word
 """

@@ -30,7 +30,7 @@ from common.index_configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
@@ -144,7 +144,7 @@ def best_from(
     completions: Sequence[NearTerm] | None,
     fields: tuple[str, ...],
     size: int,
-    folded: FoldedTexts,
+    folded: FoldedWordsCache,
 ) -> BestItems | None:
     """Return the best items that have a last word; None if shorter prefixes do not say.
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from msgspec import Struct, structs
 
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.results import UNCOUNTED, Suggestion
 
 
@@ -29,7 +29,7 @@ class SuggestionSources(Struct, frozen=True):
         )
 
     def in_turn(
-        self, size: int, words: dict[str, tuple[str, ...]], folded: FoldedTexts
+        self, size: int, words: dict[str, tuple[str, ...]], folded: FoldedWordsCache
     ) -> tuple[list[Suggestion], int]:
         """Return the best of each source in turn, each text once.
 

@@ -11,13 +11,16 @@ from typing import Any
 
 import orjson
 
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.results import UNCOUNTED, Suggestion
 from coordinator.read.text.query_parser import without_exclusions
 
 
 def whole_texts(
-    items: Iterable[bytes], typed_words: Sequence[str], fields: Sequence[str], folded: FoldedTexts
+    items: Iterable[bytes],
+    typed_words: Sequence[str],
+    fields: Sequence[str],
+    folded: FoldedWordsCache,
 ) -> Iterator[Suggestion]:
     """Yield, for each item, the text that has most of the typed words; each once.
 
@@ -42,7 +45,7 @@ def whole_texts(
             yield Suggestion(text, "field", UNCOUNTED, name)
 
 
-def _num_found(folded: FoldedTexts, text: str, typed_words: Sequence[str]) -> int:
+def _num_found(folded: FoldedWordsCache, text: str, typed_words: Sequence[str]) -> int:
     """Return how many typed words some word of a text begins with."""
     if not typed_words:
         return 0

@@ -14,7 +14,7 @@ from common.errors import StorageFull, Unavailable
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import opening_indexes
 from shard.indexes.closed_index import ClosedIndex
-from shard.indexes.created_index_numbers import CreatedIndexes
+from shard.indexes.created_indexes import CreatedIndexes
 from tests.shard.indexes.shard_indexes import (
     CATALOG,
     EMPTY,

@@ -11,7 +11,7 @@ from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.prefix_narrowing import (
     BestItems,
     CompletionContext,
@@ -26,7 +26,7 @@ from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
 ANALYZER = Analyzer()
-FOLDED = FoldedTexts(ANALYZER)
+FOLDED = FoldedWordsCache(ANALYZER)
 TERMS = [NearTerm("hanks", 31, 0), NearTerm("hardy", 12, 0), NearTerm("hank", 3, 0)]
 
 

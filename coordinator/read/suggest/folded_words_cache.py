@@ -20,7 +20,7 @@ ITEM_BYTES_REMEMBERED_MAX: Final = 4_096
 """Longer ones are folded each time, so the caches take a few megabytes at most."""
 
 
-class FoldedTexts:
+class FoldedWordsCache:
     """Folds texts and items.
 
     Args:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from coordinator.read.suggest import folded_texts
-from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest import folded_words_cache
+from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 
 ITEM: dict[str, Any] = {
     "title": "The Café, again",
@@ -22,8 +22,8 @@ ITEM: dict[str, Any] = {
 @pytest.mark.parametrize("bound", [0, 4_096])
 def test_words_of_fields_and_what_is_inside(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ITEM_BYTES_REMEMBERED_MAX", "TEXT_CHARS_REMEMBERED_MAX"):
-        monkeypatch.setattr(folded_texts, name, bound)
-    folded = FoldedTexts(Analyzer())
+        monkeypatch.setattr(folded_words_cache, name, bound)
+    folded = FoldedWordsCache(Analyzer())
     item = json.dumps(ITEM).encode()
     for _ in range(2):
         assert folded.words("The Café, again") == ("the", "cafe", "again")
@@ -34,7 +34,7 @@ def test_words_of_fields_and_what_is_inside(bound: int, monkeypatch: pytest.Monk
 
 
 def test_few_texts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_texts, "TEXTS_REMEMBERED_MAX", 2)
+    monkeypatch.setattr(folded_words_cache, "TEXTS_REMEMBERED_MAX", 2)
     analyzer = Analyzer()
     folded: list[str] = []
 
@@ -43,7 +43,7 @@ def test_few_texts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         return text.split()
 
     monkeypatch.setattr(analyzer, "words", words)
-    texts = FoldedTexts(analyzer)
+    texts = FoldedWordsCache(analyzer)
     for text in ("a b", "c", "a b", "d", "a b", "c"):
         assert texts.words(text) == tuple(text.split())
     assert folded == ["a b", "c", "d", "c"]

@@ -1,4 +1,4 @@
-"""The API reference as a page of docs/: `python -m coordinator.routes.markdown_reference`.
+"""The API reference as a page of docs/: `python -m coordinator.routes.reference_generator`.
 
 Generated from the route table, the parameter table, the error codes, the limits and the settings,
 so that it describes what the service does; a test compares it with the page in docs/.
@@ -21,7 +21,7 @@ def reference() -> str:
     """Return the page as Markdown."""
     parts = [
         "# Reference",
-        "Made by `python -m coordinator.routes.markdown_reference` from the tables that the "
+        "Made by `python -m coordinator.routes.reference_generator` from the tables that the "
         "service itself uses; a running service shows the same at `/_docs`, and as OpenAPI 3.1 at "
         "`/_openapi.json`.",
         "`GET` and `POST` of one page take the same parameters: in a query string an object or "

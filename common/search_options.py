@@ -1,4 +1,4 @@
-"""Values that configurations and requests share: modes, lengths, languages, orders of buckets.
+"""Options that configurations and requests share: modes, lengths, languages, orders of buckets.
 
 Each `parse_…` returns the value in its canonical form, or None if it is invalid; `…_FORMS` says in
 an error message what would be valid.
