@@ -20,8 +20,8 @@ pages (ideographs, unassigned planes) are stored once, so the tables take about 
 
     cell = PAGE_CELLS[PAGES[point >> 8] << 8 | point & 255]
 
-The rules are in `common.analysis.character_rules`, which has written the tables into a file: they
-are the same under every version of Python. Reading them takes 2 ms; a lookup is two loads.
+The rules are in `common.analysis.character_tables_build`, which has written the tables into a file:
+they are the same under every version of Python. Reading them takes 2 ms; a lookup is two loads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.analysis.character_rules import (
+from common.analysis.character_tables_build import (
     CLASS_SHIFT,
     EXPANSION_BASE,
     FOLDED_MASK,

@@ -42,9 +42,9 @@ from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.pending_changes import PendingChanges
-from coordinator.replication.log.election_trigger import elections_of
 from coordinator.replication.log.entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
+from coordinator.replication.log.nats_elections import elections_of
 from coordinator.replication.peers.log_trimming import LogTrimmer
 from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers

@@ -2,7 +2,7 @@
 
 Some items are shown repeatedly: the newest, the cheapest, the best for common words. Reading
 one from LMDB takes 3 µs to find, check and decompress it, and as much again to map its page, which
-then takes memory from pages that searches read (`residency`).
+then takes memory from pages that searches read (`mapped_page_release`).
 
 There are two generations. An item that is read goes into the younger one. When that is full, it
 becomes the older one, and the previous older one is dropped with the items that were not read

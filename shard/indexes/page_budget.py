@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.shard_settings import ShardSettings
 from shard.indexes.open_indexes import OpenIndexes
-from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
+from shard.storage.mapped_page_release import RESIDENT_BYTES_MIN, PageBudget
 
 
 def page_budget(indexes: OpenIndexes, num_shards: int, settings: ShardSettings) -> PageBudget:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.analysis.field_languages import Languages
+from common.analysis.field_matching import Languages
 from common.deadline import check_call
 from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
 from common.query import NUM_MATCH_KINDS, MatchKind, Word

@@ -193,7 +193,7 @@ class Segment:
         return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
     def release_pages(self) -> None:
-        """Release the file's resident pages; see `shard.storage.residency`."""
+        """Release the file's resident pages; see `shard.storage.mapped_page_release`."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 

@@ -15,7 +15,7 @@
     change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect
     warm_up              after a start: reads files before they are needed
-    residency            bounds how much of them is in memory
+    mapped_page_release  bounds how much of them is in memory
 
 `FORMAT.md` describes every byte on disk.
 """

@@ -50,9 +50,9 @@ from common.durable_files import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_page_check import DamagedPage, Pages
+from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
 from shard.storage.meta_page import read_meta_page
 from shard.storage.reader_gate import ReaderGate
-from shard.storage.residency import Mapping, find_mappings, release_pages
 from shard.storage.storage_errors import (
     CAUSES,
     DamagedEnvironment,
@@ -544,7 +544,7 @@ class Environment:
         return self.file_bytes() > num_bytes and self.bytes_used() > num_bytes
 
     def release_pages(self) -> None:
-        """Release the resident pages of the file; see `residency`."""
+        """Release the resident pages of the file; see `mapped_page_release`."""
         with self._gate.reading():
             if self._mappings is None:
                 self._mappings = find_mappings(self.data_path)

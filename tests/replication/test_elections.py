@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from common.setting_sources import SettingError
-from coordinator.replication.log.election_trigger import (
+from coordinator.replication.log.jetstream_info import RaftGroup
+from coordinator.replication.log.nats_elections import (
     Voter,
     can_elect,
     candidate_of,
@@ -16,7 +17,6 @@ from coordinator.replication.log.election_trigger import (
     is_without_leader,
     vote_request,
 )
-from coordinator.replication.log.jetstream_info import RaftGroup
 from coordinator.settings import Settings
 
 

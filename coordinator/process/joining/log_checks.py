@@ -8,7 +8,7 @@ from common.process.logs import Log
 from coordinator.cluster.shard_copies import shown_shards
 from coordinator.replication.host.replica_file import ReplicaFile
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.log.log_safety import (
+from coordinator.replication.log.log_durability import (
     dangers_of_servers,
     dangers_of_stream,
     monitors_of,

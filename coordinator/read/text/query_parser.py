@@ -41,7 +41,7 @@ from common.analysis.analyzer import (
     is_run,
     typo_budget,
 )
-from common.analysis.field_languages import TypoLengths, typo_groups
+from common.analysis.field_matching import TypoLengths, typo_groups
 from common.analysis.stop_words import stop_words
 from common.index_configuration import IndexConfiguration
 from common.process.loop_scheduler import run_to_completion

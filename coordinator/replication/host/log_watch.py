@@ -11,9 +11,9 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.log.election_trigger import Elections
 from coordinator.replication.log.jetstream_info import RaftGroup, StreamInfo
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.nats_elections import Elections
 
 ASK_SECONDS: Final = 0.5
 """Interval between two polls of the log's leader; the lag is known as exactly as this."""

@@ -2,7 +2,7 @@
 
 stream            publishes to it, reads it; its state and that of its servers: jetstream_info
 log_connection    the connection to its servers; errors: log_errors
-election_trigger  asks for a leader as soon as the old one is dead
-log_safety        a log that could lose entries is refused
+nats_elections    asks for a leader as soon as the old one is dead
+log_durability    a log that could lose entries is refused
 entries           what an entry says; one longer than a message: long_entries
 """

@@ -38,7 +38,7 @@ PAUSE_SECONDS: Final = 0.1
 """Pause before an entry is published again."""
 REPEAT_SECONDS_MAX: Final = 30.0
 """An entry that was sent this long ago, by the clock of the log's leader, is not sent again: half
-of the shortest time for which a log recognises it (`DUPLICATES_SECONDS_MIN` in `log_safety`)."""
+of the shortest time for which a log recognises it (`log_durability.DUPLICATES_SECONDS_MIN`)."""
 DOUBT_SECONDS: Final = 0.25
 """An entry that is not confirmed within this time makes us ask whether the log has a leader."""
 

@@ -19,8 +19,8 @@ from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFile, new_host
 from coordinator.replication.log.jetstream_info import StreamInfo
+from coordinator.replication.log.log_durability import metadata_of
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.log_safety import metadata_of
 from coordinator.replication.startup.local_state import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.field_languages import ALL_LANGUAGES
+from common.analysis.field_matching import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     BoolArray,

@@ -6,8 +6,8 @@ import unicodedata
 
 import numpy as np
 
-from common.analysis import character_rules, characters
-from common.analysis.character_rules import Tables
+from common.analysis import character_tables_build, characters
+from common.analysis.character_tables_build import Tables
 
 
 def _meaning(tables: Tables, point: int) -> tuple[int, tuple[int, ...]]:
@@ -23,7 +23,7 @@ def _meaning(tables: Tables, point: int) -> tuple[int, tuple[int, ...]]:
 
 def test_the_file_is_what_the_rules_make() -> None:
     stored = Tables(characters.PAGES, characters.PAGE_CELLS, characters.EXPANSIONS)
-    made = character_rules.make_tables()
+    made = character_tables_build.make_tables()
     version = unicodedata.unidata_version
     if version == characters.UNICODE_VERSION:
         for mine, theirs in zip(stored, made, strict=True):
@@ -50,7 +50,7 @@ def test_what_is_encoded_is_decoded() -> None:
         np.array([5, 0, 2**32 - 1, 7], np.uint32),
         np.array([2, 115, 115], np.uint32),
     )
-    found, version = character_rules.decode(character_rules.encode(tables, "15.1.0"))
+    found, version = character_tables_build.decode(character_tables_build.encode(tables, "15.1.0"))
     assert version == "15.1.0"
     for name in Tables._fields:
         np.testing.assert_array_equal(getattr(found, name), getattr(tables, name), strict=True)

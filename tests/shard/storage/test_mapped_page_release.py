@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shard.segment.segment import Segment
-from shard.storage.residency import (
+from shard.storage.mapped_page_release import (
     POLL_SECONDS_MAX,
     POLL_SECONDS_MIN,
     Mapping,

@@ -1,4 +1,4 @@
-"""Which language a field has, and what else decides how words match in it: typos and infixes."""
+"""How the words of each field match: in which language, with which typos, inside other words."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ takes longer than starting all the rest, and they must not depend on the Python 
 Unicode data differ by version. To regenerate the file after a change of a rule, with the newest
 Python at hand (only this module, numpy and zstandard are needed):
 
-    python -m common.analysis.character_rules
+    python -m common.analysis.character_tables_build
 
 The rules, and what they leave alone:
 - Folded = NFKC, case-folded, decomposed, stripped of the marks named in `_STRIPPED_MARKS`, composed
