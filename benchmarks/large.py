@@ -55,6 +55,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "load, items/s": "≥ 80,000",
     "merging: anonymous memory of a shard, MB": "≤ 256 over rest",
     "Q2 while merging: p99 over idle": "≤ 8",
+    "disk over JSON": "≤ 0.9",
     "start after SIGTERM, s": "≤ 2",
     "start after a kill, s": "≤ 2",
     "Q2 median, ms": "≤ 3",

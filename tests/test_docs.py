@@ -115,6 +115,30 @@ def test_every_option_that_a_document_names_exists(document: str) -> None:
     assert not wrong
 
 
+def test_every_option_of_a_benchmark_that_a_document_names_exists(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "\n".join((ROOT / name).read_text() for name in [*DOCUMENTS, *PAGES])
+    commands = re.findall(r"python -m (benchmarks(?:\.\w+)+)([^`#\n]*)", text)
+    named: dict[str, set[str]] = {}
+    for name, arguments in commands:
+        named.setdefault(name, set()).update(re.findall(r"(?<![\w-])--[a-z][a-z-]*", arguments))
+    assert len(named) > 14
+    wrong = {}
+    for name, options in named.items():
+        if name == "benchmarks.peers.install":  # takes names, no options
+            assert not options
+            continue
+        is_package = (ROOT / name.replace(".", "/")).is_dir()
+        module = importlib.import_module(f"{name}.__main__" if is_package else name)
+        with pytest.raises(SystemExit):
+            module.main(["--help"])
+        known = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
+        if unknown := options - known:
+            wrong[name] = unknown
+    assert not wrong
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_no_machine(document: str) -> None:
     text = (ROOT / document).read_text()

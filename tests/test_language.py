@@ -17,6 +17,7 @@ PACKAGES = ("common", "coordinator", "shard", "facetd")
 SOURCES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / name for name in ("benchmarks/README.md", "deploy/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "shard").rglob("*.md")),
     *sorted((ROOT / "coordinator").rglob("*.md")),
