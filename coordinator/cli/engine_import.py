@@ -21,7 +21,7 @@ from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.proposals import offer_configuration
-from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
+from coordinator.cli.source_overview import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError
 

@@ -21,11 +21,12 @@ from coordinator.cli.configuration_options import (
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import exists
+from coordinator.cli.load_option_hints import mention_options
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.proposals import offer_configuration, offer_geo_point
 from coordinator.cli.source_options import with_reading
-from coordinator.cli.source_remarks import show_first, tell_about
+from coordinator.cli.source_overview import show_columns, show_first
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError
@@ -58,7 +59,8 @@ class _Load(NamedTuple):
         """
         try:
             source = formats.read(file, self.reading)
-            tell_about(source, file, self.reading)
+            show_columns(source)
+            mention_options(source, file, self.reading)
             if self.is_dry:
                 from coordinator.cli.sources.dry_run import check_items
 

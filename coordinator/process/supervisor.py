@@ -36,16 +36,16 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.endpoint_files import forget_endpoints
 from common.errors import CommandError
-from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START
-from common.process.python_command import let_processes_find_us, python_command
+from common.process.python_command import let_processes_find_us
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
+from coordinator.process.kernel_preparation import prepare_kernels
 from coordinator.process.port_holder import (
     PORT_TRY_SECONDS,
     port_holder,
@@ -167,7 +167,8 @@ class Supervisor:
         startup_listener = self._startup_listener = StartupListener(
             AllowedOrigins(self._settings.allowed_origins)
         )
-        if not await self._take_port(startup_listener) or not await self._prepare_kernels():
+        can_start = await self._take_port(startup_listener)
+        if not can_start or not await self._prepare_kernels(startup_listener):
             startup_listener.end()
             return self._status
         if self._settings.has_placed_shards:
@@ -288,50 +289,17 @@ class Supervisor:
         arguments = ["coordinator", "--parent-pipe", str(pipe), "--slot", slot.argument()]
         return self._fork_server.make(COORDINATOR, arguments, (pipe, *slot.descriptors))
 
-    async def _prepare_kernels(self) -> bool:
-        """Make sure that there are kernels to run; return False if the start must be abandoned.
-
-        An installed package has them. A checkout with changed kernels compiles these first, in a
-        separate process: this one must stay small, and able to stop.
-        """
+    async def _prepare_kernels(self, startup_listener: StartupListener) -> bool:
+        """Have kernels to run; return False, and set the status, if the start must be abandoned."""
         try:
-            wanted = extension.chosen()
+            return await prepare_kernels(startup_listener, self._run_aside)
         except KernelsMissing as error:
-            return self._refuse(error)
-        if wanted is None:
-            return True
-        is_current = sources.is_current(wanted)
-        if not is_current and extension.can_build(wanted):
-            _log.info("compiling the kernels that changed")
-            assert self._startup_listener is not None
-            self._startup_listener.doing = (
-                "kernels that changed are being compiled, for some minutes"
-            )
-            await self._run_aside(extension.build_command(wanted))
-            if self._is_stopping:
-                return False
-            is_current = sources.is_current(wanted)
-            if not is_current:
-                _log.warning("kernels are compiled by numba: no extension could be built")
-                os.environ["FACETD_KERNELS"] = "numba"
-                await self._run_aside(python_command("common.kernels.jit_cache"))
-                return not self._is_stopping
-        if is_current:
-            extension.vouch(wanted)
-        try:
-            extension.prepare(wanted)
-        except KernelsMissing as error:
-            return self._refuse(error)
-        return True
+            print(error, file=sys.stderr)
+            self._status = 1
+            return False
 
-    def _refuse(self, error: KernelsMissing) -> bool:
-        """Report why nothing can run; the status is 1."""
-        print(error, file=sys.stderr)
-        self._status = 1
-        return False
-
-    async def _run_aside(self, command: list[str]) -> None:
-        """Run a process to its end, or until we are told to stop."""
+    async def _run_aside(self, command: list[str]) -> bool:
+        """Run a process to its end; return False if we are told to stop first."""
         process = await asyncio.create_subprocess_exec(*command, process_group=0)
         waiting = asyncio.ensure_future(process.wait())
         while not waiting.done() and not self._is_stopping:
@@ -343,6 +311,7 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await waiting
+        return not self._is_stopping
 
     async def _use(self) -> None:
         """Run `with_service`; if it fails, stop the service."""

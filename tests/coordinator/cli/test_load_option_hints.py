@@ -1,4 +1,4 @@
-"""What `facetd load` says of a file before it is loaded: lists, dates, decimal commas, ids."""
+"""The options that `facetd load` names before it loads: for lists, dates, decimal commas, ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import source_remarks
 from coordinator.cli.commands import main
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions
@@ -94,18 +93,6 @@ def test_options_are_named_as_a_shell_takes_them(tmp_path: Path) -> None:
     said = CliRunner().invoke(main, ["load", str(file), "--dry-run"]).stderr
     assert "--type 'on sale=dmy' reads them as dates" in said
     assert "--type 'net price=number' reads net price as numbers of $" in said
-
-
-def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
-    names = [f"c{i}" for i in range(source_remarks.COLUMNS_SHOWN + 50)]
-    file = tmp_path / "wide.csv"
-    file.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
-
-    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
-
-    assert result.exit_code == 0
-    assert "… and 50 columns more" in result.stderr
-    assert "c149" not in result.stderr
 
 
 @pytest.mark.parametrize(

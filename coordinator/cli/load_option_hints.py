@@ -1,24 +1,15 @@
-"""What a load says of its source before anything is sent: columns, and what might be meant."""
+"""Options of a load that might be meant, to judge by its source; said before anything is sent."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from typing import Final
 
-from rich.table import Table
-from rich.text import Text
-
-from common.process.printable import printable
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.sources.source import Column, ReadOptions, Source, counted, shown
-from coordinator.cli.tables import console
+from coordinator.cli.sources.source import Column, ReadOptions, Source
 
-COLUMNS_SHOWN: Final = 100
 GROUPED_SHOWN: Final = 3
-FIRST_CHARS_SHOWN: Final = 300
-"""Of the item that a dry run shows."""
 _ID_NAME: Final = re.compile(
     r"_id|object_?id|uuid|guid|key|code|sku|isbn\d*|ean|gtin|slug|.+[ _.-](id|key|no|nr|number)\.?|"
     r"(?-i:.+[a-z](Id|ID))",
@@ -27,15 +18,14 @@ _ID_NAME: Final = re.compile(
 """Fields that probably hold ids."""
 
 
-def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
-    """Show the columns, and options that might be meant.
+def mention_options(source: Source, file: str, reading: ReadOptions) -> None:
+    """Say which options might be meant, and what a file lacks: ids, rows, a header.
 
     Args:
         source: as it was read.
         file: as the user named it.
         reading: the options by which it was read.
     """
-    _show_columns(source)
     _mention_header(source)
     _mention_nulls(source)
     _mention_commas(source)
@@ -47,24 +37,6 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
     _mention_hits(source, file)
     _mention_no_ids(source, reading)
     _mention_no_rows(source, reading)
-
-
-def _show_columns(source: Source) -> None:
-    """Show the columns and their kinds, before anything is sent."""
-    if not source.columns:
-        return
-    out = console(is_error=True)
-    rows = "" if source.num_items is None else f"{counted(source.num_items, 'row')}, "
-    out.print(Text(f"{printable(source.name)}: {rows}{counted(len(source.columns), 'column')}"))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("column", "kind", "for example"):
-        table.add_column(heading)
-    for column in source.columns[:COLUMNS_SHOWN]:
-        name, example = printable(shown(column.name)), printable(column.example)
-        table.add_row(Text(name), Text(column.kind), Text(example, "dim"))
-    out.print(table)
-    if len(source.columns) > COLUMNS_SHOWN:
-        out.print(Text(f"… and {counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
 
 
 def _mention_header(source: Source) -> None:
@@ -207,15 +179,6 @@ def _id_path(name: str, source: Source) -> str:
     first = next(values, None)
     is_object_id = isinstance(first, dict) and "$oid" in first
     return shlex.quote(f"{name}.$oid" if is_object_id else name)
-
-
-def show_first(source: Source) -> None:
-    """Show of JSON, whose fields are not shown as columns, the number of items and the first."""
-    if not source.columns:
-        echo(f"{source.name}: {counted(source.num_items or 0, 'item')}", err=True)
-    if source.sample:
-        first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
-        echo(f"facetd: its first item {first}", err=True)
 
 
 def _type_option(column: Column, kind: str) -> str:
