@@ -2,13 +2,19 @@
 
 A file that must never be seen half written is written under a temporary name, synced and renamed,
 and its folder is synced (`write_atomically`).
+
+What a killed process wrote may be in memory only, and a sync alone does not settle that: once a
+sync has failed, in another process too, the kernel counts the pages as written, and reports success
+from then on. A process that relies on such bytes writes them once more (`write_again`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +64,32 @@ def sync_file(path: Path) -> None:
     """Wait until all writes to a file are on disk, whichever process made them."""
     with path.open("rb", buffering=0) as file:
         os.fsync(file.fileno())
+
+
+def write_again(path: Path, parts: Iterable[tuple[int, int]]) -> None:
+    """Write parts of a file over themselves and sync it, so that the disk has what is read here.
+
+    A file system that never writes in place may have no room for that; then it is only synced.
+
+    Args:
+        path: of a file that no other process changes.
+        parts: where each begins, and how long it is.
+
+    Raises:
+        OSError: the device failed.
+    """
+    with path.open("r+b", buffering=0) as file:
+        number = file.fileno()
+        try:
+            for start, num_bytes in parts:
+                part = os.pread(number, num_bytes, start)
+                while part:
+                    num_written = os.pwrite(number, part, start)
+                    part, start = part[num_written:], start + num_written
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        os.fsync(number)
 
 
 def sync_folder(folder: Path) -> None:

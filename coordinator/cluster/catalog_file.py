@@ -32,7 +32,7 @@ from msgspec import Struct
 from common.chunked_io import write_all
 from common.data_directory import DataDirectoryError
 from common.decode_errors import UNDECODABLE
-from common.durable_files import sync_file, sync_folder, write_atomically
+from common.durable_files import sync_file, sync_folder, write_again, write_atomically
 from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StateChange
 
 LINES_BYTES_MIN: Final = 64 << 10
@@ -64,7 +64,9 @@ class CatalogFile:
             DataDirectoryError: it is damaged or was written by a newer program.
             FileNotFoundError: it does not exist.
         """
-        sync_file(self._path)
+        content = self._path.read_bytes()
+        last = content.rfind(b"\n", 0, -1) + 1  # each line is synced before the next one is begun
+        write_again(self._path, [(last, len(content) - last)])
         sync_folder(self._path.parent)
         read = _read(self._path)
         if not read.is_cut:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.data_directory import DataDirectoryError
+from common.durable_files import sync_folder
 from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,
@@ -65,6 +66,8 @@ class CreatedIndexes:
                 )
             manifest = ShardManifest(FORMAT, self._shard, self._num_shards, ())
             write_manifest(path, manifest)
+        else:  # A killed process may not have synced its name, and what it lacks is removed.
+            sync_folder(self._folder)
         if (manifest.shard, manifest.num_shards) != (self._shard, self._num_shards):
             raise DataDirectoryError(
                 f"{self._folder} is shard {manifest.shard} of {manifest.num_shards}, "

@@ -46,7 +46,7 @@ from typing import Any, TypeVar, cast
 
 import lmdb
 
-from common.durable_files import sync_file
+from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_page_check import DamagedPage, Pages
@@ -260,9 +260,10 @@ class Environment:
     ) -> Environment:
         """Check and open the environment of a folder; free the slots of dead readers.
 
-        What a killed process wrote may be in the page cache only. It is synced before anything
+        What a killed process wrote may be in the page cache only. It is on disk before anything
         reads it: a result that was shown must survive a power loss, and a group that is sent again
-        is acknowledged without being written again.
+        is acknowledged without being written again. LMDB syncs all pages of a commit before the
+        meta page that names them, so only that page can be missing on the disk.
 
         Args:
             folder: of the environment.
@@ -279,7 +280,7 @@ class Environment:
         meta = read_meta_page(folder / DATA_FILE)
         try:
             if meta.txn_id != synced_txn_id:
-                sync_file(folder / DATA_FILE)
+                write_again(folder / DATA_FILE, meta.places)
         except OSError as error:
             if error.errno in CAUSES:
                 raise

@@ -33,6 +33,11 @@ class MetaPage:
     main_root: int
     """Root page of the tree that names the sub-databases."""
 
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Where both meta pages begin in the file, and how many of their bytes are used."""
+        return tuple((number * self.page_size, _META_BYTES) for number in range(_META_PAGES))
+
 
 def read_meta_page(path: Path | str) -> MetaPage:
     """Read the newer meta page of a data.mdb, without LMDB.

@@ -32,7 +32,7 @@ class StorageFailure(Exception):
     """The device refused a write or a sync: nothing may be written before a reopen.
 
     After a failed sync the kernel may have dropped the dirty pages, and reports success next time.
-    So the only safe reaction is to end the process, and read what the disk has.
+    So the only safe reaction is to end the process; the next one makes the disk have what it reads.
 
     Attributes:
         is_full: whether the disk is full.

@@ -25,6 +25,7 @@ from coordinator.cluster.catalog_state import (
     StateChange,
     StoredIndex,
 )
+from tests.faults.page_cache import PageCache
 
 SECTOR = 512
 
@@ -69,6 +70,28 @@ def test_a_change_appends_a_line(tmp_path: Path) -> None:
     assert lines[0] == whole(states[0])
     assert [json.loads(line)["change"]["base"] for line in lines[1:]] == [1, 2, 3]
     assert CatalogFile(path).open() == states[-1]
+
+
+@pytest.mark.parametrize("size", [0, 5_000])
+def test_a_line_that_a_failed_sync_left_in_memory_is_on_disk_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Killed before it was synced; the sync of the next start fails."""
+    path = tmp_path / "catalog.json"
+    state = _made(path, 2, size)[-1]
+    content = path.read_bytes()
+    disk = content[: content.rindex(b"\n", 0, -1) + 1]
+
+    with monkeypatch.context() as patch:
+        pages = PageCache(path, disk, patch)
+        pages.fails = True
+        with pytest.raises(OSError, match="Input/output error"):
+            CatalogFile(path).open()
+        pages.fails = False
+        assert CatalogFile(path).open() == state
+        pages.fail_power()
+
+    assert read_state(path) == state
 
 
 @pytest.mark.parametrize("size", [0, 700])

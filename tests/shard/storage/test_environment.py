@@ -28,6 +28,7 @@ from shard.storage.environment import (
 from shard.storage.mapped_page_release import find_mappings
 from shard.storage.meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure, explaining_refusal
+from tests.faults.page_cache import PageCache
 from tests.waiting import wait_until
 
 _MAP = 1 << 30
@@ -52,6 +53,38 @@ def test_values_survive_a_reopen(tmp_path: Path) -> None:
         assert txn.get(SubDatabase.META, b"7") == bytes(1_000)
         assert txn.count(SubDatabase.META) == 200
         assert len(list(txn.items(SubDatabase.META, prefix=b"19"))) == 11
+    environment.close()
+
+
+def test_a_commit_that_a_failed_sync_left_in_memory_is_on_disk_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while its commit wrote the meta page; the sync of the next open fails."""
+    path = _filled(tmp_path)
+    before = path.read_bytes()
+    environment = Environment.open(tmp_path, _MAP)
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, b"last", b"value")
+    environment.close()
+    num_meta_bytes = 2 * read_meta_page(path).page_size
+    disk = before[:num_meta_bytes] + path.read_bytes()[num_meta_bytes:]
+    assert disk != path.read_bytes()
+
+    with monkeypatch.context() as patch:
+        pages = PageCache(path, disk, patch)
+        pages.fails = True
+        with pytest.raises(StorageFailure, match="Input/output error"):
+            Environment.open(tmp_path, _MAP)
+        pages.fails = False
+        environment = Environment.open(tmp_path, _MAP)
+        with environment.read() as txn:
+            assert txn.get(SubDatabase.META, b"last") == b"value"
+        environment.close()
+        pages.fail_power()
+
+    environment = Environment.open(tmp_path, _MAP)
+    with environment.read() as txn:
+        assert txn.get(SubDatabase.META, b"last") == b"value"
     environment.close()
 
 
