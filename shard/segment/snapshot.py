@@ -41,6 +41,14 @@ class DocumentReader(Protocol):
         """
         ...
 
+    def read_joined(self, records: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the stored bytes of records, one after the other, and where those of each end.
+
+        Raises:
+            InternalError: item_corrupt, an item is damaged or missing.
+        """
+        ...
+
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
         """Return the first of them, up to the one that reaches `bytes_max`; None: damaged."""
         ...

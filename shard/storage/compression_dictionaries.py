@@ -25,6 +25,7 @@ the value names both (`lmdb_codecs`).
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +35,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from common.errors import InternalError
-from shard.storage.item_batch_decoding import read_values
+from shard.storage.item_batch_decoding import decode_values, read_values
 from shard.storage.item_compression.word_codec import WordCodec
 from shard.storage.item_compression.word_dictionary import DamagedDictionary
 from shard.storage.item_compression.word_training import train_words
@@ -187,6 +188,18 @@ class WordsDictionary:
             PayloadTooLarge: the items have more than `bytes_max` bytes.
         """
         return read_values(records, values, self.codec, self._codes.decoding, bytes_max)
+
+    def read_joined(
+        self, records: Sequence[int], values: Sequence[bytes | None]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]] | None:
+        """Return the items of values, one after the other, and where each ends.
+
+        None if one is damaged, or of another codec. Any thread may call this.
+        """
+        items, ends, are_found = decode_values(
+            records, values, self.codec, self._codes.decoding, sys.maxsize
+        )
+        return (np.frombuffer(items, np.uint8), ends) if are_found.all() else None
 
 
 def train_dictionary(

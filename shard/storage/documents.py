@@ -41,6 +41,7 @@ from shard.storage.lmdb_codecs import (
     ITEM_HEADER_BYTES,
     ChecksumMismatch,
     EncodedItems,
+    as_bytes_array,
     check_value,
     decode_value,
     encode_items,
@@ -220,6 +221,23 @@ class DocumentStore:
         return self._decode_many(
             records, values, bytes_max if len(records) > FEW_ITEMS else sys.maxsize
         )
+
+    def read_joined(self, records: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of many items, one after the other, and where each ends.
+
+        Raises:
+            InternalError: item_corrupt, an item is damaged or missing.
+        """
+        keys = [number_key(record) for record in records]
+        values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
+        if isinstance(self._current, WordsDictionary):
+            joined = self._current.read_joined(records, values)
+            if joined is not None:
+                return joined
+        # Some are from the time before these words were learnt, or damaged.
+        items = self._decode_many(records, values, sys.maxsize)
+        ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
+        return as_bytes_array(b"".join(items)), ends
 
     def _decode_many(
         self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int

@@ -26,6 +26,8 @@ from shard.storage.lmdb_codecs import ITEM_HEADER_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
 _LOW_HALF: Final = uint64(0xFFFFFFFF)
 
 
@@ -67,14 +69,14 @@ def _decode_values(
         cursor += size
 
 
-def read_values(
+def decode_values(
     records: Sequence[int],
     values: Sequence[bytes | None],
     codec: int,
     decoding: Decoding,
     bytes_max: int,
-) -> list[bytes | None]:
-    """Return the items of values; None for damaged ones, and those of other codecs.
+) -> tuple[bytearray, NDArray[np.int64], NDArray[np.bool_]]:
+    """Check and decode values.
 
     Args:
         records: of the values.
@@ -82,6 +84,10 @@ def read_values(
         codec: codec byte of the items to read.
         decoding: tables of the words that they are encoded with.
         bytes_max: most bytes of all items.
+
+    Returns:
+        (items, one after the other, and padding; by value: where each ends; whether there is one:
+        damaged values and those of other codecs have none).
 
     Raises:
         PayloadTooLarge: the items have more bytes.
@@ -95,14 +101,29 @@ def read_values(
     num_bytes = _measure_values(source, bounds, np.array(records, np.uint64), codec, sizes)
     if num_bytes > bytes_max:
         raise page_too_large()
-    out = bytearray(num_bytes + PADDING)
-    measured = sizes.tolist()
-    _decode_values(source, bounds, decoding, np.frombuffer(out, np.uint8), sizes)
-    decoded = memoryview(out)
+    items = bytearray(num_bytes + PADDING)
+    ends = np.cumsum(np.maximum(sizes, 0))
+    _decode_values(source, bounds, decoding, np.frombuffer(items, np.uint8), sizes)
+    return items, ends, sizes >= 0
+
+
+def read_values(
+    records: Sequence[int],
+    values: Sequence[bytes | None],
+    codec: int,
+    decoding: Decoding,
+    bytes_max: int,
+) -> list[bytes | None]:
+    """Return the items of values, one by one; None for those without one. See `decode_values`.
+
+    Raises:
+        PayloadTooLarge: the items have more than `bytes_max` bytes.
+    """
+    joined, ends, are_found = decode_values(records, values, codec, decoding, bytes_max)
+    decoded = memoryview(joined)
     items: list[bytes | None] = []
     at = 0
-    for size, found in zip(measured, sizes.tolist(), strict=True):
-        items.append(bytes(decoded[at : at + size]) if found >= 0 else None)
-        if size > 0:
-            at += size
+    for end, is_found in zip(ends.tolist(), are_found.tolist(), strict=True):
+        items.append(bytes(decoded[at:end]) if is_found else None)
+        at = end
     return items

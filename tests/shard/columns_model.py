@@ -71,6 +71,12 @@ class Documents:
         """Return the bytes of each record."""
         return [json.dumps(self._items[record]).encode() for record in records]
 
+    def read_joined(self, records: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of all records, and where those of each end."""
+        items = self.read(records)
+        joined = np.frombuffer(bytearray(b"".join(items)), np.uint8)
+        return joined, np.cumsum([len(item) for item in items], dtype=np.int64)
+
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
         """Return all of them: they are small."""
         return [*self.read(records)]

@@ -311,6 +311,7 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     `order`.
     """
     segment = view.segment
+    path = snapshot.registry.paths[field]
     dictionary = FacetDictionary()
     docs_parts: list[NDArray[np.uint32]] = []
     numbers_parts: list[NDArray[np.uint32]] = []
@@ -320,11 +321,9 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     # Extract chunk by chunk, numbering the texts as they appear.
     for begin in range(0, len(live), _CHUNK_DOCS):
         chunk = live[begin : begin + _CHUNK_DOCS]
-        documents = snapshot.read_documents(records_of(segment, chunk))
-        ends = np.cumsum([len(document) + 1 for document in documents], dtype=np.int64) - 1
-        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-        payload = np.frombuffer(bytearray(b"\n".join([*documents, b""])), np.uint8)
-        extraction = extract(payload, starts, ends, snapshot.registry)
+        payload, ends = snapshot.documents.read_joined(records_of(segment, chunk).tolist())
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        extraction = extract(payload, starts, ends, snapshot.registry, only=path)
         selection, _ = group_values(extraction, [field], TEXT_KINDS)
         numbers_parts.append(dictionary.encode(*canonical_keys(extraction, selection)))
         docs_parts.append(chunk[extraction.doc[selection]])

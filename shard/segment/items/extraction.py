@@ -128,10 +128,12 @@ class _Fields(NamedTuple):
     Attributes:
         paths: those that are known.
         overflow: the field of all other paths; -1: register them.
+        only: the one path whose values are wanted; empty: those of all paths are.
     """
 
     paths: PathTable
     overflow: int
+    only: NDArray[np.uint8]
 
 
 @arguments
@@ -279,6 +281,7 @@ def _open_object(walk: _Walk, depth: int, location: _Location, number: int) -> N
     stack.is_object[depth] = True
     stack.base_lengths[depth] = length
     stack.base_hashes[depth] = path_hash
+    stack.fields[depth] = location.field  # until the first key: there may be none that is wanted
     stack.objects[depth] = number
     stack.outer_arrays[depth] = outer_arrays
 
@@ -390,6 +393,78 @@ def _append_key(
     return close, length, path_hash
 
 
+@kernel(inline=True, allocates=False)
+def _end_of_value(payload: U8Array, position: int) -> int:
+    """Return where the value that begins at `position` ends."""
+    depth = 0
+    while True:
+        byte = payload[position]
+        position += 1
+        if byte == 0x22:
+            position = find_closing_quote(payload, position) + 1
+        elif byte == 0x7B or byte == 0x5B:
+            depth += 1
+        elif byte == 0x7D or byte == 0x5D:
+            depth -= 1
+        elif depth == 0:
+            position, _ = _end_of_literal(payload, position - 1)
+        if depth == 0:
+            return position
+
+
+@kernel(inline=True, allocates=False)
+def _leads_to(payload: U8Array, key_start: int, path: U8Array, length: int, only: U8Array) -> bool:
+    """Return whether a key continues the path of its object to the wanted one, or towards it.
+
+    Args:
+        payload: the JSON.
+        key_start: after the quote before the key.
+        path: that of the object, dot included, then scratch space.
+        length: its bytes; the wanted path begins with them, or is the object's own.
+        only: the wanted path.
+    """
+    at = length
+    position = key_start
+    while payload[position] != 0x22:
+        if payload[position] == 0x5C:  # compare what the escapes mean
+            _, end, _ = _append_key(payload, key_start, path, length, HASH_BASIS)
+            at = length
+            while at < end and at < len(only) and path[at] == only[at]:
+                at += 1
+            if at < end:
+                return False
+            break
+        if at >= len(only) or payload[position] != only[at]:
+            return False
+        at += 1
+        position += 1
+    return at == len(only) or (at < len(only) and only[at] == 0x2E)
+
+
+@kernel(allocates=False)
+def _skip_members(
+    payload: U8Array, position: int, path: U8Array, length: int, only: U8Array
+) -> int:
+    """Return the position of the next key that leads to the wanted path, or of the object's end.
+
+    Args:
+        payload: the JSON.
+        position: of the quote before a key.
+        path: that of the object; see `_leads_to`, as for the others.
+        length: its bytes.
+        only: the wanted path.
+    """
+    while not _leads_to(payload, position + 1, path, length, only):
+        close = find_closing_quote(payload, position + 1)
+        position = _skip_space(payload, close + 1)  # the colon
+        position = _end_of_value(payload, _skip_space(payload, position + 1))
+        position = _skip_space(payload, position)
+        if payload[position] == 0x7D:
+            break
+        position = _skip_space(payload, position + 1)  # after the comma
+    return position
+
+
 @kernel(allocates=False)
 def _remove_dropped(out: Extraction, first: int, end: int) -> int:
     """Compact a document's values over those of repeated keys; return where the rest ends."""
@@ -486,6 +561,12 @@ def _extract_document(
         while True:
             if needs_key:
                 needs_key = False
+                if len(fields.only) > 0:
+                    position = _skip_members(
+                        payload, position, path, stack.base_lengths[depth], fields.only
+                    )
+                    if payload[position] == 0x7D:
+                        continue
                 close, length, path_hash = _append_key(
                     payload, position + 1, path, stack.base_lengths[depth], stack.base_hashes[depth]
                 )
@@ -561,6 +642,7 @@ def extract(
     registry: FieldRegistry,
     *,
     wants_objects: bool = False,
+    only: str = "",
 ) -> Extraction:
     """Extract the values of a batch of documents; new paths get numbers.
 
@@ -571,9 +653,12 @@ def extract(
         ends: where it ends.
         registry: the index's paths; grows.
         wants_objects: whether to record the object around each value; takes 4 bytes a value.
+        only: the path whose values are wanted; empty: those of all paths are. All else is skipped,
+            ids included.
 
     Returns:
-        The values. `text` is a copy, so the payload may be reused.
+        The values; with `only`, also those at the paths on the way to that one. `text` is a copy,
+        so the payload may be reused.
     """
     documents = _Documents(payload, starts, ends)
     walk = _Walk(
@@ -583,10 +668,13 @@ def extract(
         np.empty(_PATH_BYTES_MAX, np.uint8),
         _new_stack(),
     )
+    # Paths that share a number have no name to look for.
+    name = b"" if registry.overflow_number >= 0 else only.encode()
+    wanted = np.frombuffer(bytearray(name), np.uint8)
     out = _reserve(documents, wants_objects=wants_objects)
     progress = _Progress(0, 0, 0)
     while True:
-        fields = _Fields(registry.table, registry.overflow_number)
+        fields = _Fields(registry.table, registry.overflow_number, wanted)
         reason, length, progress = _extract(documents, progress, fields, walk, out)
         if reason == _DONE:
             break

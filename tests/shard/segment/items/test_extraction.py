@@ -24,11 +24,13 @@ from tests.shard.json_items import items
 Value = tuple[int, str, ValueKind, Shape, Any]
 
 
-def extract_all(documents: list[bytes], registry: FieldRegistry | None = None) -> Extraction:
+def extract_all(
+    documents: list[bytes], registry: FieldRegistry | None = None, *, only: str = ""
+) -> Extraction:
     payload = np.frombuffer(bytearray(b"\n".join(documents)), np.uint8)
     sizes = np.array([len(document) for document in documents], np.int64)
     starts = np.cumsum(sizes + 1) - sizes - 1
-    return extract(payload, starts, starts + sizes, registry or FieldRegistry())
+    return extract(payload, starts, starts + sizes, registry or FieldRegistry(), only=only)
 
 
 def span(extraction: Extraction, value: int) -> bytes:
@@ -106,6 +108,40 @@ def test_extraction_gives_the_values_of_the_decoded_items(documents: list[bytes]
 
     assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
     assert np.all(np.diff(extraction.doc.astype(np.int64)) >= 0)
+
+
+def values_of(extraction: Extraction, field: int) -> list[tuple[Any, ...]]:
+    """All that is known of the values of one field."""
+    return [
+        (
+            int(extraction.doc[value]),
+            ValueKind(extraction.kind[value]),
+            Shape(extraction.shape[value]),
+            int(extraction.start[value]),
+            span(extraction, value),
+        )
+        for value in np.flatnonzero(extraction.field == field).tolist()
+    ]
+
+
+def check_each_path_alone(documents: list[bytes]) -> None:
+    """Extract the values of each path alone: they are those of the whole extraction."""
+    registry = FieldRegistry()
+    everything = extract_all(documents, registry)
+    paths = registry.to_list()
+    for field, path in enumerate(paths):
+        alone = extract_all(documents, registry, only=path)
+
+        assert values_of(alone, field) == values_of(everything, field)
+    assert registry.to_list() == paths
+
+
+@given(st.lists(items(), min_size=1, max_size=4))
+@example([b'{"a":{},"a":{"":1,"b":2},"a.b":[{"c":1},3]}'])
+@example([b'{"\\u0061.b":"\\u0062","a":{"\\u0062":{"b":[]}}}'])
+@example([b'{"x":{"a":"}","b":["]",{}]},"a":"last"}', b'{"x":[[],-1.5e3,null]}'])
+def test_values_of_one_path_are_those_of_the_whole_extraction(documents: list[bytes]) -> None:
+    check_each_path_alone(documents)
 
 
 @given(st.lists(items(), max_size=4))
@@ -228,6 +264,23 @@ def test_the_last_of_duplicate_keys_wins_whatever_else_has_its_path(
     extraction = extract_all(documents, registry)
 
     assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "a.b"]), pairs)), max_size=3))
+@example([[("a", _Members([("b", 1)])), ("b", 2), ("a", 3), ("a.b", 4)]])
+@example([[("a", _Members([("a", _Members([("b", 1)])), ("a", _Members([]))]))]])
+def test_values_of_one_path_are_those_of_the_whole_extraction_where_keys_are_repeated(
+    members: list[list[tuple[str, Any]]],
+) -> None:
+    check_each_path_alone([written(_Members(one)).encode() for one in members])
+
+
+def test_values_of_one_path_are_found_among_paths_beyond_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(field_registry, "NUM_LEARNED_MAX", 2)
+
+    check_each_path_alone([b'{"a":1,"b":2,"c":{"d":3,"a":4},"d":[5]}'])
 
 
 def test_field_numbers_stay_when_batches_bring_new_paths() -> None:
