@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,13 @@ def _append(environment: Environment, store: DocumentStore, first: int, items: l
 
 def _items(count: int) -> list[bytes]:
     return [b'{"id":%d,"name":"thing %d","tags":["red","blue"]}' % (i, i * 7) for i in range(count)]
+
+
+def _read_joined(store: DocumentStore, records: range) -> list[bytes]:
+    """Return items that were read in one piece."""
+    joined, ends = store.read_joined(records)
+    spans = itertools.pairwise([0, *ends.tolist()])
+    return [joined[start:end].tobytes() for start, end in spans]
 
 
 def _codec(environment: Environment, record: int) -> int:
@@ -89,6 +97,8 @@ def test_items_of_before_and_after_training_come_back(environment: Environment) 
 
     assert store.read(range(3_000)) == items
     assert DocumentStore(environment).read(range(3_000)) == items
+    assert _read_joined(store, range(3_000)) == items
+    assert _read_joined(store, range(1_000, 3_000)) == items[1_000:]
     with environment.read() as txn:
         raw, packed = (txn.get(SubDatabase.DOCUMENTS, number_key(n)) for n in (10, 2_000))
     assert raw is not None
@@ -109,6 +119,7 @@ def test_words_are_learnt_again_from_a_much_larger_group(environment: Environmen
 
     reopened = DocumentStore(environment)
     assert reopened.read(range(5_000)) == items
+    assert _read_joined(reopened, range(5_000)) == items
     assert not reopened.wants_training(4_000)
     assert _codec(environment, 999) == CODEC_WORDS | 1
     assert _codec(environment, 1_000) == CODEC_WORDS | 2
@@ -126,6 +137,7 @@ def test_items_that_share_more_than_words_are_left_to_zstd(environment: Environm
     assert _codec(environment, 7) == CODEC_RAW | 1
     reopened = DocumentStore(environment)
     assert reopened.read(range(1_500)) == items
+    assert _read_joined(reopened, range(1_500)) == items
     assert not reopened.wants_training(1 << 20)
 
 
@@ -240,6 +252,8 @@ def test_missing_record_is_an_error(environment: Environment) -> None:
 
     assert caught.value.code == "item_corrupt"
     assert store.num_corrupt == 1
+    with pytest.raises(InternalError):
+        store.read_joined([5])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -263,6 +277,8 @@ def test_any_flipped_bit_is_noticed(
 
     with pytest.raises(InternalError):
         store.read([first])
+    with pytest.raises(InternalError):
+        store.read_joined([first])
 
 
 def test_value_under_another_key_is_noticed(environment: Environment) -> None:
