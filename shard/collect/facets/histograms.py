@@ -29,7 +29,8 @@ from shard.collect.nested_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.query.matches import Matches
 from shard.segment.columns.code_counting import count_codes
-from shard.segment.columns.facet_columns import FacetColumn, build_column
+from shard.segment.columns.facet_column_builder import build_column
+from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.columns.number_columns import int64_residuals, number_column
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import numpy as np
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.match_value_pairs import ranges_of
 from shard.segment.columns.code_counting import count_codes
-from shard.segment.columns.facet_columns import FacetColumn, build_column, facet_column
+from shard.segment.columns.facet_column_builder import build_column
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

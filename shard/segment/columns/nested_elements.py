@@ -33,7 +33,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, U64Array, uint32, uint64
 from common.values import Shape, ValueKind
 from shard.caches.derived import derived_by_key
-from shard.segment.columns.facet_columns import build_facets, merge_facets
+from shard.segment.columns.facet_column_builder import build_facets, merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset

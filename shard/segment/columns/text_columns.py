@@ -26,7 +26,8 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, uint32
 from common.string_sort import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.columns.facet_columns import FacetColumn, build_column, facet_column
+from shard.segment.columns.facet_column_builder import build_column
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.presence import presence_of
 from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_records import records_of

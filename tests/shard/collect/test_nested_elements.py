@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.collect.nested_elements import count_elements
-from shard.segment.columns.facet_columns import FacetColumn, build_column
+from shard.segment.columns.facet_column_builder import build_column
+from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.columns.nested_elements import ElementSegment
 from shard.segment.doc_sets import bitset_of
 from shard.segment.segment import Segment

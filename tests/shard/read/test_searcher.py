@@ -23,7 +23,7 @@ from common.query import AllOf, And, AnyOf, Filter, Not
 from shard.query.filters import disjunctive_facets, filter_only_matches
 from shard.query.spelling.near_terms import near_terms
 from shard.read import searcher
-from shard.segment.columns.facet_columns import SETS_DOCS_MIN
+from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from tests.shard.collect.top_hits.test_top_k import expected_order, request

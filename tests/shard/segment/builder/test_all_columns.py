@@ -16,7 +16,8 @@ from common.values import Shape
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns import facet_columns
 from shard.segment.columns.external_ids import find_few_live, find_live, is_item_of
-from shard.segment.columns.facet_columns import SETS_DOCS_MIN, facet_column
+from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN
+from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.doc_sets import empty_bitset, list_docs
