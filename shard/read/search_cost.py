@@ -36,6 +36,8 @@ DISTINCT_ORDERED_FAST_MAX: Final = 200_000
 """The same where a field orders them: they are counted by value, and few are scored."""
 DISTINCT_VALUES_FAST_MAX: Final = 50_000
 """Counting matches by more values than this is slow, however few they are."""
+BOOSTED_FAST_MAX: Final = 100_000
+"""Multiplying more scores than this by factors is slow: 10-25 ns each."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 
@@ -70,6 +72,8 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             for view in snapshot.views:
                 if field is not None and needs_column(snapshot, view, field, collation):
                     return True
+    if _is_slow_to_boost(snapshot, request):
+        return True
     for boost in request.boosts:
         for view in snapshot.views:
             if boosting.is_slow(snapshot, view, boost):
@@ -95,6 +99,15 @@ def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
     if snapshot.num_docs <= limit:
         return False
     return num_matches_max(snapshot, request.query, languages_of(snapshot)) > limit
+
+
+def _is_slow_to_boost(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether multiplying the scores of all matches is likely to take milliseconds."""
+    num_factors = len(request.boosts) + len(request.factors)
+    if num_factors * snapshot.num_docs <= BOOSTED_FAST_MAX:
+        return False
+    num_matches = num_matches_max(snapshot, request.query, languages_of(snapshot))
+    return num_factors * num_matches > BOOSTED_FAST_MAX
 
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:

@@ -3,9 +3,7 @@
     value of the field ─▶ function ─▶ factor, a multiple of 2^-20 ─▶ score × factor, a multiple of
                                                                      2^-32
 
-Every shard and machine computes the same bits: logarithm and power are additions, multiplications
-and divisions of doubles, each rounded as IEEE 754 prescribes, in a fixed order. (The logarithms of
-numpy and of C libraries differ in the last bit between processors.)
+The arithmetic, which is the same on every machine, is in `boost_functions`.
 """
 
 from __future__ import annotations
@@ -15,21 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.boosts import MILLISECONDS_MIN, Boost, timestamp_of
+from common.boosts import FUNCTIONS, Boost, timestamp_of
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query.filters import filter_bitsets
 from shard.query.matches import Matches
-from shard.query.scoring.bm25f import SCORE_UNIT
-from shard.segment.columns.geo_columns import geo_column
-from shard.segment.columns.sort_columns import (
-    EMPTY_TEXT_KEY,
-    FALSE_KEY,
-    MISSING_KEY,
-    SortColumn,
-    needs_column,
-    plain_doubles,
-    sort_column,
+from shard.query.scoring.boost_functions import (
+    raise_scores,
+    read_moments,
+    read_numbers,
+    write_factors,
 )
+from shard.segment.columns.geo_columns import geo_column
+from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
 from shard.segment.columns.text_columns import TextColumn
 from shard.segment.doc_sets import are_in
 
@@ -39,19 +34,11 @@ if TYPE_CHECKING:
     from common.protocol.messages import FilterFactor, SearchRequest
     from shard.segment.snapshot import SegmentView, Snapshot
 
-_FACTOR_UNIT: Final = 2.0**20
-FACTOR_MAX: Final = 1e6
-_LN_2: Final = 0.6931471805599453
-_SERIES_TERMS: Final = 9
-"""Terms of the logarithm's series; the remainder is below 2^-50."""
-_POWER_TERMS: Final = 16
-_HALF_LIVES_MAX: Final = 64.0
 _TEXTS_FAST_MAX: Final = 4_096
 """Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
-_UNITS_MAX: Final = 2.0**900
-"""The most units of a score: its product with one more factor is finite."""
 _BASE_SCORE: Final = 1.0
 """Score of every item in a search without words."""
+_NO_MOMENTS: Final = np.zeros(0, np.float64)
 
 
 def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Matches:
@@ -82,13 +69,10 @@ def _rule_factors(
 
 
 def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scores times factors, rounded to whole score units.
-
-    However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
-    infinite.
-    """
-    units: NDArray[np.float64] = np.rint(scores * SCORE_UNIT * by)
-    return np.clip(units, scores > 0.0, _UNITS_MAX) / SCORE_UNIT
+    """Return scores times factors, rounded to whole score units."""
+    higher = np.empty(len(scores))
+    raise_scores(scores, by, higher)
+    return higher
 
 
 def explain_boosts(
@@ -177,59 +161,13 @@ def factors(
     else:
         column = sort_column(snapshot, view, field)
         values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
-    has_value = ~np.isnan(values)
-    # A value near the greatest double overflows to infinity, of which each function has the limit.
-    with np.errstate(over="ignore"):
-        gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
-    by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
-    return np.where(has_value, by, 1.0)
-
-
-def _function(boost: Boost, values: NDArray[np.float64], timestamp: float) -> NDArray[np.float64]:
-    """Apply a boost's function to values."""
-    if boost.function in ("decay", "reciprocal"):
-        if boost.is_time and boost.origin is None:
-            distances = np.maximum(timestamp - values, 0.0)
-        else:
-            distances = np.abs(values - (boost.origin or 0.0))
-        ratios = distances / boost.scale
-        return halved(ratios) if boost.function == "decay" else 1.0 / (1.0 + ratios)
-    positive = np.maximum(values, 0.0)
-    if boost.function == "log":
-        return logarithm(1.0 + positive)
-    if boost.function == "linear":
-        return positive
-    return positive / (positive + boost.scale)
-
-
-def logarithm(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the natural logarithms of positive doubles.
-
-    With x = m · 2^e and s = (m - 1) / (m + 1): ln x = e · ln 2 + 2 (s + s^3/3 + s^5/5 + …).
-    """
-    mantissas, exponents = np.frexp(values)
-    is_low = mantissas < 0.7071067811865476
-    mantissas = np.where(is_low, mantissas * 2.0, mantissas)
-    exponents = exponents - is_low
-    ratios = (mantissas - 1.0) / (mantissas + 1.0)
-    squares = ratios * ratios
-    total = np.full(len(values), 1.0 / (2 * _SERIES_TERMS + 1))
-    for i in range(_SERIES_TERMS - 1, -1, -1):
-        total = total * squares + 1.0 / (2 * i + 1)
-    result: NDArray[np.float64] = exponents * _LN_2 + 2.0 * ratios * total
-    return result
-
-
-def halved(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 2^-t for each t >= 0, by the series of e^x."""
-    times = np.minimum(times, _HALF_LIVES_MAX)
-    whole = np.floor(times)
-    powers = (whole - times) * _LN_2
-    total = np.ones(len(times))
-    for i in range(_POWER_TERMS, 0, -1):
-        total = total * powers / i + 1.0
-    result: NDArray[np.float64] = np.ldexp(total, -whole.astype(np.int32))
-    return result
+    is_age = boost.is_time and boost.origin is None
+    origin = float(timestamp) if is_age else boost.origin or 0.0
+    by = np.empty(len(docs))
+    write_factors(
+        values, FUNCTIONS.index(boost.function), boost.weight, boost.scale, origin, is_age, by
+    )
+    return by
 
 
 def _distances(
@@ -242,10 +180,9 @@ def _distances(
 
 def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Return the numbers of documents (true is 1, false 0); NaN where a document has no number."""
-    keys = column.keys(docs, is_descending=False, is_missing_first=False)
-    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
-    is_bool = (keys >= np.uint64(FALSE_KEY)) & (keys < np.uint64(MISSING_KEY))
-    return np.where(is_bool, (keys == np.uint64(FALSE_KEY + 1)).astype(np.float64), values)
+    values = np.empty(len(docs))
+    read_numbers(column.keys(docs, is_descending=False, is_missing_first=False), values)
+    return values
 
 
 def _moments(
@@ -253,12 +190,9 @@ def _moments(
 ) -> NDArray[np.float64]:
     """Return the moments of some documents, from ISO dates or numbers, in seconds since 1970."""
     keys = column.keys(docs, is_descending=False, is_missing_first=False)
-    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
-    values = np.where(np.abs(values) >= MILLISECONDS_MIN, values / 1_000.0, values)
-    if column.texts is not None:
-        is_text = (keys > np.uint64(EMPTY_TEXT_KEY)) & (keys < np.uint64(FALSE_KEY))
-        ranks = (keys[is_text] - np.uint64(EMPTY_TEXT_KEY + 1)).astype(np.int64)
-        values[is_text] = _moments_by_rank(view, field, column.texts)[ranks]
+    by_rank = _NO_MOMENTS if column.texts is None else _moments_by_rank(view, field, column.texts)
+    values = np.empty(len(docs))
+    read_moments(keys, by_rank, values)
     return values
 
 

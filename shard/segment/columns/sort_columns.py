@@ -294,6 +294,13 @@ class SortColumn:
         COLUMN_CACHE.put(self._permutation_key, permutation, num_bytes, self)
 
 
+@kernel(inline=True)
+def plain_double(key: U64) -> float:
+    """Return the double of an ascending key; meaningless for keys of other types."""
+    bits = key ^ _SIGN if key & _SIGN else ~key
+    return float(np.uint64(bits).view(np.float64))
+
+
 def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return the doubles of ascending keys; meaningless for keys of other types."""
     bits: NDArray[np.uint64] = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from common.boosts import Boost
 from common.protocol.messages import (
     Distinct,
     FacetRequest,
@@ -101,6 +102,17 @@ def test_telling_apart_by_many_values_is_slow_however_few_match(
     assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("year")))
     assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
     assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("absent")))
+
+
+def test_boosting_many_matches_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_cost, "BOOSTED_FAST_MAX", 5)
+    one, two = (Boost("year", "log", 0.3),), (Boost("year", "log", 0.3), Boost("n", "linear", 1.0))
+    world = World([{"year": i, "n": i} for i in range(4)])
+    assert not search_cost.is_slow(world.snapshot, request(boosts=one))
+    assert search_cost.is_slow(world.snapshot, request(boosts=two))
+    world = World([{"year": i, "n": i} for i in range(6)])
+    assert search_cost.is_slow(world.snapshot, request(boosts=one))
+    assert not search_cost.is_slow(world.snapshot, request())
 
 
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:

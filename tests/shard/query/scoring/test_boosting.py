@@ -7,30 +7,55 @@ import math
 import numpy as np
 import pytest
 
-from common.boosts import Boost
-from shard.query.scoring.boosting import FACTOR_MAX, factors, halved, logarithm, raised
+from common.boosts import FUNCTIONS, Boost
+from shard.query.scoring.boost_functions import FACTOR_MAX, halved, logarithm, write_factors
+from shard.query.scoring.boosting import factors, raised
 from tests.shard.columns_model import World
 
 
 def test_logarithm_is_that_of_the_c_library() -> None:
-    values = np.concatenate([1.0 + np.arange(2_000.0), np.logspace(0, 300, 5_000)])
-    expected = [math.log(value) for value in values.tolist()]
-    np.testing.assert_allclose(logarithm(values), expected, rtol=4e-15, atol=1e-15)
+    values = [1.0 + n for n in range(2_000)] + np.logspace(0, 300, 5_000).tolist()
+    found = [logarithm(value) for value in values]
+    np.testing.assert_allclose(found, [*map(math.log, values)], rtol=4e-15, atol=1e-15)
 
 
 def test_halved_is_a_power_of_one_half() -> None:
-    times = np.concatenate([np.arange(70.0), np.linspace(0, 64, 5_001)])
-    expected = [2.0 ** -min(time, 64.0) for time in times.tolist()]
-    np.testing.assert_allclose(halved(times), expected, rtol=4e-15)
+    times = [float(n) for n in range(70)] + np.linspace(0, 64, 5_001).tolist()
+    expected = [2.0 ** -min(time, 64.0) for time in times]
+    np.testing.assert_allclose([halved(time) for time in times], expected, rtol=4e-15)
 
 
-@pytest.mark.parametrize("function", [logarithm, halved])
-def test_a_value_gives_the_same_bits_wherever_it_stands(function: object) -> None:
-    assert callable(function)
-    values = 1.0 + np.random.default_rng(1).random(1_001) * 50
-    together = function(values)
+def interpreted(value: float, boost: Boost) -> float:
+    """Return the factor of a value, as Python computes it."""
+    origin = boost.origin or 0.0
+    positive = max(value, 0.0)
+    gain = {
+        "log": lambda: logarithm(1.0 + positive),
+        "linear": lambda: positive,
+        "saturation": lambda: positive / (positive + boost.scale),
+        "decay": lambda: halved(abs(value - origin) / boost.scale),
+        "reciprocal": lambda: 1.0 / (1.0 + abs(value - origin) / boost.scale),
+    }[boost.function]()
+    return round((1.0 + min(boost.weight * gain, FACTOR_MAX)) * 2.0**20) / 2.0**20
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_compiled_factors_have_the_bits_of_interpreted_ones(function: str) -> None:
+    """No processor may fuse or reorder the additions and multiplications."""
+    boost = Boost("n", function, 0.37, 52.5, 11.25)
+    random = np.random.default_rng(1)
+    values = np.concatenate(
+        [random.random(1_001) * 50, np.logspace(-9, 15, 1_000), -random.random(9)]
+    )
+    found = np.empty(len(values))
+    code = FUNCTIONS.index(function)
+    write_factors(values, code, boost.weight, boost.scale, boost.origin or 0.0, False, found)
+    assert found.tolist() == [interpreted(value, boost) for value in values.tolist()]
+    least = np.empty(1)
     for at in (0, 1, 7, 500, 1_000):
-        assert function(values[at : at + 1])[0] == together[at]
+        one = values[at : at + 1]
+        write_factors(one, code, boost.weight, boost.scale, boost.origin or 0.0, False, least)
+        assert least[0] == found[at], "wherever it stands"
 
 
 def test_raised_scores_are_multiples_of_their_unit() -> None:
