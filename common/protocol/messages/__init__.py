@@ -8,6 +8,7 @@ encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `toby
 Which struct belongs to which method is declared in `common.protocol.methods`.
 """
 
+from common.protocol.messages.between_hosts import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.catalog import (
     CatalogUpdate,
     Hello,
@@ -31,7 +32,6 @@ from common.protocol.messages.ordinal_lookups import (
     FieldNamesRequest,
     FieldNamesResponse,
 )
-from common.protocol.messages.replication import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.search_request import (
     CubeFacet,
     CubeRequest,

@@ -13,7 +13,7 @@ from coordinator.cli.sources import databases, delimited, geo_points, parquet
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.item_json import decoded, encoded
 from coordinator.cli.sources.items_path import inner_arrays, only_array
-from coordinator.cli.sources.json_objects import (
+from coordinator.cli.sources.json_object_splitting import (
     are_spread,
     divide_objects,
     edit_objects,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources.json_objects import value_at
+from coordinator.cli.sources.json_object_splitting import value_at
 from coordinator.cli.sources.source import Source, SourceError
 
 FIELD: Final = "_geo"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from coordinator.cli import proposals
 from coordinator.cli.commands import main
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.json_objects import edit_objects
+from coordinator.cli.sources.json_object_splitting import edit_objects
 from coordinator.cli.sources.source import ReadOptions
 from coordinator.clients.http_client import Client
 from tests.coordinator.cli.loads import CITIES, index_names, run
