@@ -5,7 +5,8 @@ facet_cache            what is known between searches; the numbers of facet valu
 merged_counts          counts of all shards, added up; of groups: group_counts
 merged_facets          one facet after the other; bucket_selection chooses and orders
 facet_scheduling       all of them, without keeping other requests waiting
-key_search             search within the values; text_order sorts them
+key_search             search within the values; what it reads: key_words
+text_order             the order of values as texts
 facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
 unconfigured_facets    values of fields that are not facets
 ranges                 intervals and histograms; of category trees: trees

@@ -5,7 +5,8 @@
     very many values           on a thread, one response at a time: the kernels that add up, choose
                                and sort run off the event loop
 
-The keys that a search within the values accepts are found first, always through the scheduler.
+The keys that a search within the values accepts are found first; of many values, on a thread of
+their own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from coordinator.read.facets.bucket_selection import (
 from coordinator.read.facets.facet_statistics import is_summed_up
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.group_counts import count_groups
-from coordinator.read.facets.key_search import accept_keys
+from coordinator.read.facets.key_search import KEYS_SEARCHED_FAST_MAX, accept_keys
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.plan import CountedFacets
@@ -68,6 +69,7 @@ class FacetListing:
         self._analyzer = analyzer
         self._scheduler = scheduler
         self._lister = ThreadPool(1, "lister")
+        self._key_searcher = ThreadPool(1, "key-searcher")
 
     async def listed(
         self, parameters: SearchParameters, counted: CountedFacets
@@ -138,7 +140,8 @@ class FacetListing:
             return _until(state.deadline, field_results(parameters, first, answers, analyzer))
 
         keys = [part.keys for _, one in answers for part in one.ranges[first:]]
-        if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
+        searches_keys = any(spec.key_query for spec in parameters.field_facets)
+        if sum(map(len, keys)) > (KEYS_SEARCHED_FAST_MAX if searches_keys else LONG_RESPONSE_KEYS):
             # With an analyzer of its own, since they have buffers.
             return await self._on_a_thread(lambda _: run_to_completion(steps(Analyzer())))
         return await self._scheduler.run(state.index.number, steps(self._analyzer))
@@ -190,11 +193,23 @@ class FacetListing:
         """Return which values may be listed (`accept_keys`); None if nothing restricts them."""
         if not pattern and not key_query:
             return None
-        steps = accept_keys(
-            values, self._analyzer, pattern, key_query, typos=typos, counted=values_counted
-        )
         state = counted.state
-        return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
+
+        def accepted(analyzer: Analyzer) -> NDArray[np.bool_] | None:
+            return accept_keys(
+                *(values, analyzer, pattern, key_query),
+                typos=typos,
+                counted=values_counted,
+                deadline=state.deadline,
+            )
+
+        if len(values) > KEYS_SEARCHED_FAST_MAX:
+            # With an analyzer of its own, since they have buffers.
+            searching = carried(lambda: accepted(Analyzer()))
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._key_searcher, searching)
+        await self._scheduler.wait_turn(state.index.number)
+        return accepted(self._analyzer)
 
     async def _values_counted(self, counted: CountedFacets) -> dict[str, NDArray[np.bool_]]:
         """Return which values the counted items have, by facet."""

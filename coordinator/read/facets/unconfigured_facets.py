@@ -79,9 +79,7 @@ def field_results(
         if _leaves_out_own(parameters, spec) and is_summed_up(spec):
             within_hits = (yield from _merged(answers, first))[:2]
             first += 1
-        accepts = yield from accept_keys(
-            values, analyzer, None, spec.key_query, typos=spec.key_typos
-        )
+        accepts = accept_keys(values, analyzer, None, spec.key_query, typos=spec.key_typos)
         results.append(
             structs.replace(
                 summaries(spec, *within_hits),

@@ -1,7 +1,7 @@
 """The inverted index of a segment: which words its documents have, and where.
 
 text_index         all of it, as a query reads it
-vocabulary         term → ordinal, its neighbours; with typos: edit_distance
+vocabulary         term → ordinal, its neighbours
 infixes            letters → terms that contain them
 postings           ordinal → documents, fields, frequencies
 postings_cursor    walks along a posting list

@@ -64,4 +64,4 @@ def test_any_text_is_cut_into_words(parts: list[str]) -> None:
     text = "".join(parts)
     tokens = ANALYZER.tokenize(text, is_indexing=True)
     assert all(0 <= token.start < token.end <= len(text) for token in tokens)
-    assert ANALYZER.fold_all([text, text]) == [ANALYZER.fold(text)] * 2
+    assert ANALYZER.fold(text) == " ".join(token.text for token in ANALYZER.tokenize(text))

@@ -16,6 +16,7 @@ from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
+from common.protocol.packed_counts import EVERY
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import (
@@ -27,6 +28,7 @@ from coordinator.parameters.parsed_parameters import (
 from coordinator.read.facets import facet_scheduling
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_scheduling import FacetListing
+from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list
 from coordinator.read.facets.plan import CountedFacets, FacetPlan
@@ -73,7 +75,7 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
     """Two threads in its buffers would cut each other's words."""
-    monkeypatch.setattr(facet_scheduling, "LONG_RESPONSE_KEYS", 0 if is_long else 10)
+    monkeypatch.setattr(facet_scheduling, "KEYS_SEARCHED_FAST_MAX", 0 if is_long else 10)
     analyzer = _WatchedAnalyzer()
     part = SimpleNamespace(keys=["Drama", "Comédie"], counts=[3, 2], num_missing=0)
     answer: Any = SimpleNamespace(ranges=[part], facets=(), facet_counts=b"")
@@ -87,4 +89,37 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     )
 
     assert [bucket.key for bucket in facet.buckets] == ["Comédie"]
+    assert analyzer.threads == (set() if is_long else {threading.main_thread()})
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_many_values_are_searched_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    """The kernels that read them let the event loop run."""
+    monkeypatch.setattr(facet_scheduling, "KEYS_SEARCHED_FAST_MAX", 1 if is_long else 2)
+    threads: list[threading.Thread] = []
+
+    def noting(*values: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return accept_keys(*values, **options)
+
+    monkeypatch.setattr(facet_scheduling, "accept_keys", noting)
+    analyzer = _WatchedAnalyzer()
+    cache = FacetCache(Mock(num_shards=1), CacheBudget())
+    cache.values("tags").extend(0, 1, 0, ["Drama", "Comédie"])
+    totals = FacetTotals(
+        5, MergedCounts(np.array([3, 2]), np.zeros(0, np.uint32), EVERY, lambda: None), 10
+    )
+    state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))
+    counted = CountedFacets(FacetPlan((), {"tags": totals}, True), cache, [], state)
+    spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
+
+    (facet,) = await FacetListing(Mock(num_shards=1), analyzer, LoopScheduler()).listed(
+        SearchParameters(facets=(spec,)), counted
+    )
+
+    assert [bucket.key for bucket in facet.buckets] == ["Comédie"]
+    (thread,) = threads
+    assert (thread is threading.main_thread()) == (not is_long)
     assert analyzer.threads == (set() if is_long else {threading.main_thread()})

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.analysis import edit_distance
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.text import edit_distance
 from shard.segment.text.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.text.positions import decode_varint, encode_varint, skip_varints
 from shard.segment.text.postings import (
