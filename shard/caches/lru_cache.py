@@ -120,6 +120,12 @@ class LruCache:
                     self.put(key, value, size(value), owner)
         return value
 
+    def keys_of(self, owner: object) -> list[Hashable]:
+        """Return the keys of the values that go with an owner."""
+        with self._lock:
+            known = self._owners.get(id(owner))
+            return list(known[1]) if known is not None and known[0]() is owner else []
+
     @contextmanager
     def making(self, key: Hashable) -> Iterator[None]:
         """Let one thread at a time make the value of a key.

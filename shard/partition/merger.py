@@ -14,17 +14,21 @@ the same before and after.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from common.errors import InternalError
 from common.process.fault_injection import fault
 from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
+from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.doc_records import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
@@ -137,6 +141,7 @@ def _merge(
         merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps, allocator)
     elif num_docs:
         merged = segments[0] if is_copy else merge_segments(segments, doc_maps)
+    _carry_columns(partition, parts, doc_maps, merged)
     fault("merge.publish")
     if not partition.replace_segments(parts, doc_maps, merged):
         partition.derived.discard([] if merged is None else [merged])
@@ -154,6 +159,20 @@ def _merge(
         partition.enqueue_purge(np.concatenate(gone_records), generation, are_in_files=is_in_file)
     if is_in_file:
         partition.commit_derived()
+
+
+def _carry_columns(
+    partition: Partition,
+    parts: Sequence[SegmentView],
+    doc_maps: Sequence[NDArray[np.int64]],
+    merged: Segment | None,
+) -> None:
+    """Make the columns that searches use of the parts, so that none waits for them."""
+    newest = partition.newest
+    if merged is None or parts[0].segment not in [view.segment for view in newest.views]:
+        return  # nothing is left, or another configuration was switched to
+    with contextlib.suppress(InternalError):  # an item is damaged: the search that reads it says so
+        carry_columns(newest, parts, doc_maps, merged)
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:

@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from common.process import fault_injection
@@ -15,10 +16,12 @@ from shard.partition import derived_files
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
+from shard.segment.columns.sort_columns import sort_column
+from shard.segment.columns.text_columns import needs_documents
 from shard.segment.segment import Segment
 from shard.storage.environment import SubDatabase
 from shard.storage.lmdb_codecs import number_key
-from tests.shard.partition.local_shard import Shard, index_entry, reconfigure
+from tests.shard.partition.local_shard import Shard, damage_item, index_entry, reconfigure
 
 
 def test_dead_records_leave_lmdb_after_a_merge(shard: Shard) -> None:
@@ -276,3 +279,29 @@ def test_a_switch_keeps_the_segments_of_a_merge_that_ends_at_that_moment(
     shard.crash()
     shard.open()
     assert len(shard.live()) == 100
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_merged_segment_has_the_order_that_was_in_use(shard: Shard, is_damaged: bool) -> None:
+    """Unless an item that it has to read is damaged: the search that needs it will say so."""
+    for first in range(0, 60, 20):
+        shard.put(*({"id": i, "name": f"name {i * 7 % 60:02}"} for i in range(first, first + 20)))
+        flush(shard.partition)
+    shard.apply((Operation.DELETE, "5"))
+    newest = shard.partition.newest
+    field = newest.registry.number("name")
+    assert field is not None
+    for view in newest.views[:2]:
+        sort_column(newest, view, field)
+    if is_damaged:
+        damage_item(shard, 50)
+
+    shard.merge()
+
+    (view,) = shard.partition.newest.views
+    assert needs_documents(newest, view, field) == is_damaged
+    if not is_damaged:
+        docs = np.arange(view.segment.num_docs, dtype=np.uint32)
+        docs = np.setdiff1d(docs, [] if view.deleted_docs is None else view.deleted_docs)
+        names = sort_column(shard.partition.newest, view, field).values(docs)
+        assert names == [f"name {i * 7 % 60:02}" for i in range(60) if i != 5]

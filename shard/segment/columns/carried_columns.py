@@ -1,0 +1,71 @@
+"""Carried columns: a merged segment has what searches use of its parts, before they see it.
+
+Columns that a segment does not store are made on first use, and kept by the uid of the segment
+(`text_columns`, `sort_columns`). So after each merge of segments the next search would make them
+again, and wait: for a text column, until all stored documents were read. Instead, the merger makes
+those that are cached for the parts: texts from theirs, orders as a search would.
+
+A column that nobody uses any more is carried until the LRU cache drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import FrozenBitMap
+
+from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.sort_columns import sort_column
+from shard.segment.columns.text_columns import merge_texts, needs_documents
+from shard.segment.snapshot import SegmentView
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+    from shard.segment.snapshot import Snapshot
+
+
+def carry_columns(
+    snapshot: Snapshot,
+    parts: Sequence[SegmentView],
+    doc_maps: Sequence[NDArray[np.int64]],
+    merged: Segment,
+) -> None:
+    """Make the columns of a merged segment that are cached for its parts.
+
+    Args:
+        snapshot: has the parts.
+        parts: that were merged.
+        doc_maps: by part: ordinal in `merged`, or -1.
+        merged: no search has it yet.
+
+    Raises:
+        InternalError: item_corrupt, an item is damaged.
+    """
+    fields = set[int]()
+    orders = set[tuple[int, str]]()
+    for part in parts:
+        for key in COLUMN_CACHE.keys_of(part.segment):
+            match key:
+                case ("texts", _, int(field)):
+                    fields.add(field)
+                case ("order", _, int(field), _, str(collation)):
+                    orders.add((field, collation))
+    if not fields and not orders:
+        return
+    gone = [
+        doc_map[part.deleted_docs]
+        for part, doc_map in zip(parts, doc_maps, strict=True)
+        if part.deleted_docs is not None
+    ]
+    hidden = np.concatenate([np.zeros(0, np.int64), *gone])
+    hidden = hidden[hidden >= 0]
+    view = SegmentView(merged, FrozenBitMap(hidden.tolist()) if len(hidden) else None)
+    for field in sorted(fields):
+        merge_texts(snapshot, parts, doc_maps, view, field)
+    for field, collation in sorted(orders):
+        if not needs_documents(snapshot, view, field):
+            sort_column(snapshot, view, field, collation)
