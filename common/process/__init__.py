@@ -7,6 +7,6 @@ printable        untrusted text, such as names, for terminals and logs
 loop_scheduler   long steps of an event loop take turns
 thread_pool      pools of threads; priority: of threads
 uncancelled      waiting for work that continues when its waiter is cancelled
-memory           how much there is, and giving it back
+memory_trimming  freed memory goes back to the system; available_memory: how much there is
 fault_injection  points at which tests make a process fail
 """

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from common.errors import Unavailable
 from common.process.logs import Log
-from common.process.memory import resident_bytes
+from common.process.memory_trimming import resident_bytes
 from coordinator.analytics.analytics import Analytics, PendingSearch, ReaderAnalytics
 from coordinator.http.metrics import Counts, Metrics, ProcessUse
 from coordinator.http.slow_queries import SlowQueries

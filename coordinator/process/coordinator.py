@@ -24,7 +24,7 @@ from common.data_directory import DataDirectoryError
 from common.durable_files import remove_unfinished_writes
 from common.endpoint_files import Endpoint, forget_coordinator_endpoint, write_coordinator_endpoint
 from common.process.logs import Log
-from common.process.memory import trim_periodically
+from common.process.memory_trimming import trim_periodically
 from common.process.parent_death import (
     EXIT_CANNOT_START,
     EXIT_STORAGE_FAILED,

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from common.process import logs
-from common.process.memory import configure_allocator
+from common.process.memory_trimming import configure_allocator
 from common.process.priority import keep_up, run_in_background
 from common.process.thread_pool import ThreadPool
 

@@ -20,7 +20,7 @@ import uvloop
 from common.data_directory import DataDirectoryError
 from common.errors import Unavailable
 from common.process.logs import Log
-from common.process.memory import trim_periodically
+from common.process.memory_trimming import trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.setting_sources import SettingError
 from coordinator.analytics.analytics import ReaderAnalytics

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from common.chunked_io import CALL_BYTES
+from common.process.available_memory import available_bytes
 from common.process.logs import Log
-from common.process.memory import available_bytes
 from common.process.priority import run_in_background
 
 MEMORY_SHARE: Final = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.process.memory import available_bytes
+from common.process.available_memory import available_bytes
 
 MEMINFO = "MemTotal:  100 kB\nMemAvailable:   8192 kB\nCached: 1 kB\n"
 

@@ -1,13 +1,12 @@
-"""Memory of a process: how much it may count on, and how freed memory returns to the system.
+"""How freed memory returns to the system: settings of glibc's allocator, and trimming.
 
-The latter takes settings of glibc's allocator, and trimming. Bulk bodies, building and merging
-segments, and searches of millions of items take arrays of megabytes for a moment. By default glibc
-maps each of those separately, until it has seen larger ones freed, so that every page of every
-array is a page fault: a tenth of the processor time of a load. Here arrays of up to
-`MMAP_THRESHOLD_BYTES` come from arenas, which reuse freed pages. The arenas alone would keep these
-forever, so free memory is returned to the system whenever the process has grown by a few megabytes,
-or uses a few megabytes less, and when an index that was written to becomes idle. Few arenas waste
-less memory.
+Bulk bodies, building and merging segments, and searches of millions of items take arrays of
+megabytes for a moment. By default glibc maps each of those separately, until it has seen larger
+ones freed, so that every page of every array is a page fault: a tenth of the processor time of a
+load. Here arrays of up to `MMAP_THRESHOLD_BYTES` come from arenas, which reuse freed pages. The
+arenas alone would keep these forever, so free memory is returned to the system whenever the process
+has grown by a few megabytes, or uses a few megabytes less, and when an index that was written to
+becomes idle. Few arenas waste less memory.
 
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.
@@ -18,19 +17,15 @@ Without glibc neither does anything.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import functools
 import os
-import re
 import sys
 import threading
 from pathlib import Path
 from typing import NamedTuple
 
 _STATM = Path("/proc/self/statm")
-_PROC = Path("/proc")
-_GROUPS = Path("/sys/fs/cgroup")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -176,32 +171,3 @@ def _pages() -> _Pages:
     except OSError:  # not Linux, or /proc is hidden
         return _Pages(0, 0)
     return _Pages(int(fields[1]), int(fields[2]))
-
-
-def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Return how much memory this process could fill with cached pages.
-
-    It is what the kernel estimates for the machine, or less if a control group of the process (or
-    one around it) has a limit. 0 where the system does not report it.
-    """
-    try:
-        info = (proc / "meminfo").read_text()
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", info, re.MULTILINE)
-        available = int(found[1]) << 10 if found else 0
-        own = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(), re.MULTILINE)
-    except OSError:
-        return 0
-    folder = groups / own[1] if own else groups
-    for group in (folder, *folder.parents):
-        if not group.is_relative_to(groups):
-            break
-        with contextlib.suppress(OSError, ValueError):  # no limit here
-            limit = int((group / "memory.max").read_text())
-            available = min(available, limit - _unreclaimable_bytes(group / "memory.stat"))
-    return max(0, available)
-
-
-def _unreclaimable_bytes(path: Path) -> int:
-    """Return the memory of a control group that is not a cached file."""
-    counts = dict(line.split() for line in path.read_text().splitlines())
-    return sum(int(counts.get(name, 0)) for name in ("anon", "kernel", "shmem"))
