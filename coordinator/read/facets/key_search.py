@@ -85,7 +85,7 @@ def accept_keys(
         if num_typos and (
             typos == "always" or (typos == "unless_typed" and not _has_any(found, counted))
         ):
-            found = _marked(blocks, deadline, partial(mark_similar_words, word, num_typos))
+            found |= _marked(blocks, deadline, partial(mark_similar_words, word, num_typos))
         restricting.append(found)
     accepted: NDArray[np.bool_] = np.logical_and.reduce(restricting)
     return accepted
