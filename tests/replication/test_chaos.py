@@ -10,7 +10,7 @@ them is harmed at a time, and the next one only when all are well again, as the 
     FACETD_CHAOS_KINDS="host kill,server kill" …    only these kinds of harm
     FACETD_CHAOS_MINUTES=6 …                        end after these, with the final check
 
-Full disks need root (a small tmpfs for each of the six), clock steps libfaketime; without them
+Full disks need root (a small tmpfs for each of the six), clock steps a C compiler; without them
 these harms are left out, and the report says so.
 """
 
@@ -36,6 +36,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.failing_disk import COMPILER
 from tests.replication.administration import Administrator
 from tests.replication.proxies import Proxies
 from tests.replication.several_hosts import (
@@ -47,6 +48,7 @@ from tests.replication.several_hosts import (
     placement,
     replica_state,
 )
+from tests.replication.wall_clock import WallClock
 from tests.replication.workload import (
     ClientThread,
     CoreWatch,
@@ -72,11 +74,10 @@ DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
 """After mending; a pause of the writes that begins in it is put down to the harm."""
-FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 COMPARE_SECONDS = 10.0
 """Hosts that have not compared their data by then are told to once more."""
 PLACED = ("0,1", "1,2", "2,0")
-CLOCK_STEPS = ("+3600", "-3600", "+86400", "-40", "+0")
+CLOCK_STEPS = (3_600, -3_600, 86_400, -40, 0)
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Chaos:
     random: random.Random
     seconds_max: float = 3.0
     """For which a harm lasts."""
-    clocks: list[Path] = field(default_factory=list)
+    clocks: list[WallClock] = field(default_factory=list)
     disks: bool = False
     is_placed: bool = False
     """Whether each host holds some shards."""
@@ -192,7 +193,7 @@ class Chaos:
             time.sleep(seconds / 3)
             service.start(wait=False)
         elif what == "clock":
-            self.clocks[number].write_text(self.random.choice(CLOCK_STEPS) + "\n")
+            self.clocks[number].set(self.random.choice(CLOCK_STEPS))
             time.sleep(seconds)
         else:
             self._harm_ways(f"host {number}", service.data.parent, what, seconds)
@@ -344,17 +345,10 @@ def chaos(
         clocks = []
         for number, service in enumerate(hosts.services):
             service.data = places[number] / "data"
-            if FAKETIME is not None:
-                clock = folder / f"clock-{number}"
-                clock.write_text("+0\n")
+            if COMPILER is not None:
+                clock = WallClock(folder / f"clock-{number}")
                 clocks.append(clock)
-                service.environment |= {
-                    "LD_PRELOAD": str(FAKETIME),
-                    "FAKETIME_TIMESTAMP_FILE": str(clock),
-                    "FAKETIME_CACHE_DURATION": "1",
-                    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                    "DONT_FAKE_MONOTONIC": "1",
-                }
+                service.environment |= clock.environment
         stack.enter_context(hosts)
         found = Chaos(
             hosts, log, proxies, random.Random(seed), seconds_max, clocks, disks, is_placed, only
@@ -362,7 +356,7 @@ def chaos(
         if not disks:
             print("NO FULL DISKS: they need root")
         if not clocks:
-            print("NO CLOCK STEPS: they need libfaketime (package faketime)")
+            print("NO CLOCK STEPS: they need a C compiler")
         yield found
 
 
