@@ -18,8 +18,10 @@ Hits are addressed by their position in the concatenated responses. Two ways to 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -44,8 +46,10 @@ COLLATED_FAST_CHARS = 50_000
 """Characters of texts that are put in the order of a language in a millisecond."""
 SCORE_UNIT = 2.0**32
 """Scores are multiples of 1 / SCORE_UNIT."""
-_Keys = list[tuple[SortKey, list[Any]]]
-"""Sort keys, most significant first, each with its values by position."""
+_Column: TypeAlias = list[Any] | NDArray[np.float64]
+"""Values by position; an array if shards sent arrays."""
+_Keys: TypeAlias = list[tuple[SortKey, _Column]]
+"""Sort keys, most significant first, each with its values."""
 
 _NUMBERS = frozenset((int, float))
 _TEXTS = frozenset((str,))
@@ -85,7 +89,8 @@ class Hit(Struct, frozen=True):
     @property
     def sort_values(self) -> tuple[Any, ...]:
         """Values of the sort keys, None where missing."""
-        return tuple([column[self.rank] if column else None for column in self.answer.sort_values])
+        columns = [self.answer.sort_column(i) for i in range(len(self.answer.sort_values))]
+        return tuple([column[self.rank] if len(column) else None for column in columns])
 
 
 def merge_hits(
@@ -109,11 +114,9 @@ def merge_hits(
     Returns:
         At most `limit` hits, best first.
     """
-    # By position: the shard, its response, and the position of its first hit.
-    found_by: list[tuple[int, SearchResponse, int]] = []
-    for shard, answer in answers:
-        found_by += [(shard, answer, len(found_by))] * (len(answer.places) >> 3)
-    num_hits = len(found_by)
+    # The position of each shard's first hit, with a sentinel.
+    starts = [0, *accumulate([len(answer.places) >> 3 for _, answer in answers])]
+    num_hits = starts[-1]
     if limit == 0 or offset >= num_hits:
         return []
     first, end = (offset, offset + limit) if distinct is None else (0, num_hits)
@@ -124,16 +127,15 @@ def merge_hits(
     if num_hits < _ARRAYS_MIN or not all(_is_of_doubles(column) for _, column in keys):
         few_scores, few_places = scores.tolist(), places.tolist()
         order = _order_of_few(keys, few_scores, few_places, is_newest_first)[first:end]
-    elif keys or not scores:
-        order = _order_of_many(keys, scores, places, is_newest_first)[first:end]
     else:
-        order = _order_by_score(np.asarray(scores), np.asarray(places), first, end)
+        order = _order_of_many(keys, scores, places, is_newest_first, first, min(end, num_hits))
     if distinct is not None:
         order = _best_per_value(answers, order, distinct.limit)[offset : offset + limit]
     hits = []
     for position in order:
-        shard, answer, start = found_by[position]
-        hits.append(Hit(shard, answer, position - start))
+        one = bisect_right(starts, position) - 1
+        shard, answer = answers[one]
+        hits.append(Hit(shard, answer, position - starts[one]))
     return hits
 
 
@@ -152,7 +154,7 @@ def is_slow_to_order(
         for i in collated
         for _, answer in answers
         if answer.places
-        for value in answer.sort_values[i]
+        for value in answer.sort_column(i)
         if type(value) is str
     ])  # fmt: skip
     return num_chars > COLLATED_FAST_CHARS
@@ -281,7 +283,7 @@ def lacks_hits(
     # Unsent hits rank after the last one sent. If that ranks after the page, so do all of them.
     few = [page[-1], *last_sent]
     scores = [hit.score for hit in few] if few[0].answer.scores else []
-    keys = [
+    keys: _Keys = [
         (
             key,
             _scores_of(key, scores)
@@ -347,11 +349,15 @@ def _column(
     key: SortKey,
     scores: memoryview[float],
     num_hits: int,
-) -> list[Any]:
+) -> _Column:
     """Return the values of the i-th sort key, by position."""
     if key.is_score and scores:
         return _scores_of(key, scores.tolist())
-    column = [value for _, answer in answers for value in answer.sort_values[i]]
+    found = [answer for _, answer in answers if answer.places]
+    packed = [part for one in found if isinstance(part := one.sort_values[i], bytes)]
+    if len(packed) == len(found):
+        return np.frombuffer(b"".join(packed), np.float64)
+    column = [value for one in found for value in one.sort_column(i)]
     return column or [None] * num_hits
 
 
@@ -374,7 +380,8 @@ def _order_of_few(
     order = sorted(range(len(places)), key=places.__getitem__, reverse=is_newest_first)
     if scores:
         order.sort(key=scores.__getitem__, reverse=True)
-    for key, column in reversed(keys):
+    for key, values in reversed(keys):
+        column = values.tolist() if isinstance(values, np.ndarray) else values
         kinds = set(map(type, column))
         if not (kinds <= _NUMBERS or (kinds <= _TEXTS and not key.collation)):
             column = [comparable(value, key) for value in column]
@@ -383,36 +390,38 @@ def _order_of_few(
 
 
 def _order_of_many(
-    keys: _Keys, scores: memoryview[float], places: memoryview[int], is_newest_first: bool
+    keys: _Keys,
+    scores: memoryview[float],
+    places: memoryview[int],
+    is_newest_first: bool,
+    first: int,
+    end: int,
 ) -> list[int]:
-    """As `_order_of_few`, with arrays; all key values must be numbers."""
+    """Return the positions [first, end) of the order, with arrays; all key values are numbers.
+
+    Two selections in linear time find the first and the last of these by the most significant key;
+    only what is between them is sorted.
+    """
     by_place = np.asarray(places)
-    columns = [~by_place if is_newest_first else by_place]  # least significant first
+    columns: list[NDArray[Any]] = [~by_place if is_newest_first else by_place]
     if scores:
         columns.append(-np.asarray(scores))
     for key, column in reversed(keys):
-        numbers = np.array(column, np.float64)
+        numbers = np.asarray(column, np.float64)
         columns.append(-numbers if key.is_descending else numbers)
-    order: list[int] = np.lexsort(columns).tolist()
-    return order
-
-
-def _order_by_score(
-    scores: NDArray[np.float64], places: NDArray[np.uint64], first: int, end: int
-) -> list[int]:
-    """Return the positions of one page, by score descending, then place ascending."""
-    end = min(end, len(scores))
-    descending = -scores
-    best, worst = np.partition(descending, (first, end - 1))[[first, end - 1]]
-    window = np.flatnonzero((descending >= best) & (descending <= worst))
-    num_before = int(np.count_nonzero(descending < best))
-    order = window[np.lexsort((places[window], descending[window]))]
+    most_significant = columns[-1]
+    best, worst = np.partition(most_significant, (first, end - 1))[[first, end - 1]]
+    window = np.flatnonzero((most_significant >= best) & (most_significant <= worst))
+    num_before = int(np.count_nonzero(most_significant < best))
+    order = window[np.lexsort([column[window] for column in columns])]
     page: list[int] = order[first - num_before : end - num_before].tolist()
     return page
 
 
-def _is_of_doubles(column: list[Any]) -> bool:
+def _is_of_doubles(column: _Column) -> bool:
     """Whether all values are numbers that a double represents exactly (no text, none missing)."""
+    if isinstance(column, np.ndarray):
+        return True
     return set(map(type, column)) <= {float, int} and all(
         type(value) is float or -_EXACT_MAX <= value <= _EXACT_MAX for value in column
     )

@@ -176,7 +176,7 @@ def _may_tie(outcome: SearchOutcome, hits: Sequence[Hit]) -> bool:
     last = hits[-1].sort_values[0]
     num_shown = Counter([hit.shard for hit in hits])
     for shard, answer in outcome.answers:
-        (column,) = answer.sort_values
+        column = answer.sort_column(0)
         if num_shown[shard] < len(column):
             if column[num_shown[shard]] == last:
                 return True

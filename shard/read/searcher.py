@@ -40,7 +40,7 @@ from shard.collect.facets.value_statistics import value_statistics
 from shard.collect.grouping.distinct import select_distinct
 from shard.collect.grouping.groups import GroupCounter, select_groups
 from shard.collect.nested_elements import matching_elements
-from shard.collect.top_hits.hits import Hits, hits_of, sort_values
+from shard.collect.top_hits.hits import Hits, hits_of, packed_sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.query.scoring.boosting import explain_boosts
@@ -196,7 +196,7 @@ class _HitColumns(NamedTuple):
     places: bytes
     scores: bytes
     records: bytes
-    sort_values: tuple[tuple[Any, ...], ...]
+    sort_values: tuple[bytes | tuple[Any, ...], ...]
     documents: tuple[bytes, ...]
 
 
@@ -208,7 +208,7 @@ def _hit_columns(
         hits.places.tobytes(),
         b"" if hits.scores is None else hits.scores.tobytes(),
         hits.records.tobytes(),
-        tuple([sort_values(snapshot, hits, key) for key in request.sort]),
+        tuple([packed_sort_values(snapshot, hits, key) for key in request.sort]),
         _sent_along(snapshot, hits.records[:num_documents]) if num_documents else (),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages.message import Message
@@ -109,9 +110,9 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """float64 per hit; empty without a query."""
     records: bytes
     """uint64 per hit: record number, names the stored document for `fetch`."""
-    sort_values: tuple[tuple[Any, ...], ...]
+    sort_values: tuple[bytes | tuple[Any, ...], ...]
     """Per sort key (not per hit): the value of each hit, None where missing; empty without sort
-    keys.
+    keys. Of many hits that all have doubles: float64 per hit.
     """
     documents: tuple[bytes, ...]
     """Stored bytes of the first `num_documents` hits."""
@@ -143,6 +144,11 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """The words of `SearchRequest.terms`, if given and the shard has searched."""
     num_pinned: int = 0
     """How many hits are pinned, separate or not."""
+
+    def sort_column(self, i: int) -> Sequence[Any]:
+        """Return the values of the i-th sort key by hit; none of the score, sent anyway."""
+        column = self.sort_values[i]
+        return memoryview(column).cast("d") if isinstance(column, bytes) else column
 
     @property
     def num_apart(self) -> int:

@@ -7,7 +7,7 @@ insertion numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from common.protocol.messages import SortKey
     from shard.segment.snapshot import SegmentView, Snapshot
+
+PACKED_HITS_MIN: Final = 256
+"""Hits from which arrays pay off."""
 
 
 class Hits(NamedTuple):
@@ -76,6 +79,34 @@ def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]
         for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
             values[position] = value
     return tuple(values)
+
+
+def packed_sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> bytes | tuple[Any, ...]:
+    """Return `sort_values`; of many hits that all have doubles, these as bytes.
+
+    A deep page has a million hits: they would take half a second as Python's numbers.
+    """
+    if len(hits.docs) >= PACKED_HITS_MIN and key.seed is None and key.field is not None:
+        doubles = _doubles(snapshot, hits, key, key.field)
+        if doubles is not None:
+            return doubles.tobytes()
+    return sort_values(snapshot, hits, key)
+
+
+def _doubles(snapshot: Snapshot, hits: Hits, key: SortKey, path: str) -> NDArray[np.float64] | None:
+    """Return the value of each hit for a sort key; None if some are no doubles, or missing."""
+    field = snapshot.registry.number(path)
+    if field is None:
+        return None
+    values = np.empty(len(hits.docs))
+    for ordinal in np.unique(hits.views).tolist():
+        at = np.flatnonzero(hits.views == ordinal)
+        column = column_of(snapshot, snapshot.views[ordinal], field, key)
+        doubles = column.doubles(hits.docs[at])
+        if doubles is None:
+            return None
+        values[at] = doubles
+    return values
 
 
 def _random_values(snapshot: Snapshot, hits: Hits, seed: int) -> tuple[int, ...]:

@@ -210,6 +210,14 @@ class SortColumn:
             keys.fill(missing_key)
         return keys
 
+    def doubles(self, docs: NDArray[np.uint32]) -> NDArray[np.float64] | None:
+        """Return the values of some documents if all have numbers that are exact as doubles."""
+        if self.minor_keys is not None:
+            return None
+        keys = self.keys(docs, is_descending=False, is_missing_first=False)
+        are_numbers = int(keys.max(initial=0)) < EMPTY_TEXT_KEY
+        return plain_doubles(keys) if are_numbers else None
+
     def values(self, docs: NDArray[np.uint32]) -> list[Any]:
         """Return the values of some documents: float, str, bool, or None if missing.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from common.protocol.messages import Distinct, DistinctCounts, SearchResponse, SortKey
 from common.values import NO_TOKEN
+from coordinator.read import merge
 from coordinator.read.merge import (
     COLLATED_FAST_CHARS,
     is_slow_to_order,
@@ -21,9 +23,16 @@ from coordinator.read.merge import (
     num_inline,
 )
 
+Row = tuple[float | None, int, tuple[Any, ...]]
+"""A hit: score, place and sort values."""
 
-def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
+
+def answer(rows: list[Row], num_keys: int, packed: frozenset[int] = frozenset()) -> SearchResponse:
+    """Return a response with these hits; `packed`: the sort keys whose values are sent as bytes."""
     has_scores = any(score is not None for score, _, _ in rows)
+    columns: list[Any] = [tuple(values[i] for _, _, values in rows) for i in range(num_keys)]
+    for i in packed:
+        columns[i] = np.array(columns[i], np.float64).tobytes()
     return SearchResponse(
         total=len(rows),
         places=np.array([place for _, place, _ in rows], np.uint64).tobytes(),
@@ -31,7 +40,7 @@ def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int)
         if has_scores
         else b"",
         records=np.array([place for _, place, _ in rows], np.uint64).tobytes(),
-        sort_values=tuple(tuple(values[i] for _, _, values in rows) for i in range(num_keys)),
+        sort_values=tuple(columns),
         documents=(),
         facets=(),
         ranges=(),
@@ -47,9 +56,7 @@ def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int)
     limit=st.integers(0, 40),
 )
 def test_scores_then_places(scores: list[float], num_shards: int, offset: int, limit: int) -> None:
-    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
-        (score, place, ()) for place, score in enumerate(scores)
-    ]
+    rows: list[Row] = [(score, place, ()) for place, score in enumerate(scores)]
     best_first = sorted(rows, key=lambda row: (-(row[0] or 0), row[1]))
     shards = [best_first[i::num_shards] for i in range(num_shards)]
     hits = merge_hits(
@@ -99,9 +106,7 @@ def test_mixed_sort_keys(
         SortKey("a", is_descending, is_missing_first),
         SortKey("b", is_second_descending),
     )
-    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
-        (None, place, pair) for place, pair in enumerate(values)
-    ]
+    rows: list[Row] = [(None, place, pair) for place, pair in enumerate(values)]
     best_first = sorted(
         rows,
         key=lambda row: (
@@ -116,16 +121,14 @@ def test_mixed_sort_keys(
 
 
 def test_newest_first() -> None:
-    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [(None, p, ()) for p in (9, 5, 1)]
-    others: list[tuple[float | None, int, tuple[Any, ...]]] = [(None, p, ()) for p in (7, 3)]
+    rows: list[Row] = [(None, p, ()) for p in (9, 5, 1)]
+    others: list[Row] = [(None, p, ()) for p in (7, 3)]
     hits = merge_hits([(0, answer(rows, 0)), (1, answer(others, 0))], (), True, 1, 3)
     assert [hit.place for hit in hits] == [7, 5, 3]
 
 
 def test_distinct_keeps_the_best_of_each_value_over_all_shards() -> None:
-    def with_values(
-        rows: list[tuple[float | None, int, tuple[Any, ...]]], tokens: list[int]
-    ) -> SearchResponse:
+    def with_values(rows: list[Row], tokens: list[int]) -> SearchResponse:
         counts = DistinctCounts(len(rows), 1, np.array(tokens, np.uint64).tobytes())
         return structs.replace(answer(rows, 0), distinct=counts)
 
@@ -154,15 +157,55 @@ def test_distinct_hits_of_all_shards_are_counted_by_value() -> None:
     assert num_distinct(parts[:1], 2) == 5
 
 
-def test_deep_pages_of_numbers_are_ordered_like_shallow_ones() -> None:
-    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
-        (None, place, (place * 7919 % 1013 / 4, place % 3)) for place in range(3000)
-    ]
+@pytest.mark.parametrize("packed", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("one_packs_nothing", [False, True])
+def test_deep_pages_of_numbers_are_ordered_like_shallow_ones(
+    packed: tuple[int, ...], one_packs_nothing: bool
+) -> None:
+    rows: list[Row] = [(None, place, (place * 7919 % 1013 / 4, place % 3)) for place in range(3000)]
     sort = (SortKey("a", True), SortKey("b"))
     best_first = sorted(rows, key=lambda row: (-row[2][0], row[2][1], row[1]))
-    shards = [(i, answer(best_first[i::3], 2)) for i in range(3)]
-    hits = merge_hits(shards, sort, False, 2500, 20)
-    assert [hit.place for hit in hits] == [row[1] for row in best_first[2500:2520]]
+    shards = [(i, answer(best_first[i::3], 2, frozenset(packed))) for i in range(3)]
+    if one_packs_nothing:
+        shards[1] = (1, answer(best_first[1::3], 2))
+    shards.append((3, structs.replace(answer([], 2), sort_values=())))
+    for offset in (0, 1, 2500, 2990, 3000):
+        hits = merge_hits(shards, sort, False, offset, 20)
+        expected = best_first[offset : offset + 20]
+        assert [(hit.place, hit.sort_values) for hit in hits] == [row[1:] for row in expected]
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40),
+    packs=st.lists(st.booleans(), min_size=1, max_size=3),
+    by_score=st.booleans(),
+    offset=st.integers(0, 45),
+    limit=st.integers(0, 9),
+)
+def test_arrays_order_as_lists_do(
+    values: list[tuple[int, int]], packs: list[bool], by_score: bool, offset: int, limit: int
+) -> None:
+    """Ties over the ends of a page, and shards that send arrays beside others that do not."""
+    sort = (SortKey("a", True), SortKey("b")) if not by_score else (SortKey("a", True),)
+    rows: list[Row] = [
+        (b / 2 if by_score else None, place, (float(a), float(b))[: len(sort)])
+        for place, (a, b) in enumerate(values)
+    ]
+    rows.sort(key=lambda row: (-row[2][0], -(row[0] or 0), row[2][1:], row[1]))
+    shards = [
+        (
+            i,
+            answer(
+                rows[i :: len(packs)], len(sort), frozenset(range(len(sort)) if is_packed else ())
+            ),
+        )
+        for i, is_packed in enumerate(packs)
+    ]
+    for arrays_min in (1, 1_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(merge, "_ARRAYS_MIN", arrays_min)
+            hits = merge_hits(shards, sort, False, offset, limit)
+        assert [hit.place for hit in hits] == [row[1] for row in rows[offset : offset + limit]]
 
 
 @given(
@@ -184,7 +227,7 @@ def test_page_of_a_part_of_the_hits_is_right_or_known_to_lack_some(
     """However hits are spread over shards, and however few each shard has sent."""
     sort = (SortKey("n", is_descending=True),) if by_field else ()
     num_shards = len(num_sent)
-    rows: list[list[tuple[float | None, int, tuple[Any, ...]]]] = [[] for _ in num_sent]
+    rows: list[list[Row]] = [[] for _ in num_sent]
     for place, (number, shard) in enumerate(values):
         rows[shard % num_shards].append((None, place, (number,) if by_field else ()))
     sign = -1 if is_newest_first and not by_field else 1

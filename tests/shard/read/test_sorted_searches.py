@@ -122,7 +122,7 @@ def test_pins_cursors_and_no_hits_look_beyond_the_first_hits(is_descending: bool
         searcher.search(world.snapshot, first)
         BACKGROUND_TASKS.run_all()  # permutations
     all_hits = searcher.search(world.snapshot, structs.replace(first, num_hits=400))
-    prices, places = all_hits.sort_values[0], np.frombuffer(all_hits.places, np.uint64).tolist()
+    prices, places = all_hits.sort_column(0), np.frombuffer(all_hits.places, np.uint64).tolist()
 
     def places_of(asked: SearchRequest) -> list[int]:
         found: list[int] = np.frombuffer(

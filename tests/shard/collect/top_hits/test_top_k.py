@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
 from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.collect.top_hits import hits as hits_module
 from shard.collect.top_hits import segment_top_k
-from shard.collect.top_hits.hits import Hits, sort_values
+from shard.collect.top_hits.hits import Hits, packed_sort_values, sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
@@ -143,6 +144,15 @@ def test_hits_are_in_the_naive_order(
                 isinstance(value, bool) == isinstance(sort_value(item, field), bool)
                 for value, (_, _, item) in zip(values, expected, strict=False)
             )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hits_module, "PACKED_HITS_MIN", 0)
+            packed = packed_sort_values(world.snapshot, hits, key)
+        if isinstance(packed, bytes):
+            assert np.frombuffer(packed).tolist() == list(values)
+            assert {type(value) for value in values} <= {float}
+        else:
+            assert packed == values
+            assert {type(value) for value in values} != {float}
 
 
 @given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 7), st.data())
