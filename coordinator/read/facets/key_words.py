@@ -22,6 +22,7 @@ for a word, 31 ms if it may have typos, 14 ms for a pattern (an Intel Xeon, 2026
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 _PADDING: Final = 8
 """Bytes after the last key and the last part of a pattern: bytes are compared eight at a time."""
 _WORDS_AT_ONCE: Final = 64
+_FOLDED_AT_ONCE: Final = 4_096
+"""Keys whose text is joined in one step, which keeps the interpreter for 0.2 ms."""
 _SPACE: Final = 0x20
 _SIGN: Final = 0x2D
 _DOT: Final = 0x2E
@@ -218,20 +221,28 @@ def fold_keys(texts: Sequence[str]) -> KeyWords:
 
     Cost: 0.2 µs a key, of which 40 ns need the interpreter.
     """
+    starts = range(0, len(texts), _FOLDED_AT_ONCE)
+    return joined([_fold_few(texts[start : start + _FOLDED_AT_ONCE]) for start in starts])
+
+
+def _fold_few(texts: Sequence[str]) -> KeyWords:
     encoded = "\n".join(texts).encode("utf-8", "replace")
     sizes = np.fromiter(map(len, texts), np.uint32, len(texts))
     key_bytes, key_starts = _fold(np.frombuffer(bytearray(encoded), np.uint8), sizes, TABLES)
-    padded = np.zeros(key_starts[-1] + _PADDING, np.uint8)
-    padded[:-_PADDING] = key_bytes[: key_starts[-1]]
-    return KeyWords(padded, key_starts)
+    return KeyWords(key_bytes, key_starts)
 
 
-def joined(first: KeyWords, second: KeyWords) -> KeyWords:
-    """Return the keys of both."""
-    num_bytes = first.key_starts[-1]
+def joined(parts: Sequence[KeyWords]) -> KeyWords:
+    """Return the keys of all parts."""
+    num_bytes = [part.key_starts[-1] for part in parts]
+    firsts = [0, *accumulate(num_bytes)]
+    key_starts = [
+        part.key_starts[1:] + first for part, first in zip(parts, firsts[:-1], strict=True)
+    ]
+    key_bytes = [part.key_bytes[:size] for part, size in zip(parts, num_bytes, strict=True)]
     return KeyWords(
-        np.concatenate([first.key_bytes[:num_bytes], second.key_bytes]),
-        np.concatenate([first.key_starts, second.key_starts[1:] + num_bytes]),
+        np.concatenate([*key_bytes, np.zeros(_PADDING, np.uint8)]),
+        np.concatenate([np.zeros(1, np.int64), *key_starts]),
     )
 
 

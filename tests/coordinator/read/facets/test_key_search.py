@@ -17,6 +17,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 from coordinator.parameters.parsed_parameters import KeyTypos
 from coordinator.read.facets import key_search as module
+from coordinator.read.facets import key_words
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.key_words import KeyWords, fold_keys
@@ -153,6 +154,7 @@ def has_word(text: str, word: str, typos: int) -> bool:
     typos=st.sampled_from(["always", "unless_typed", "never"]),
     cut=st.integers(0, 30),
     block_keys=st.sampled_from([1, 2, 8, 64]),
+    folded_at_once=st.sampled_from([1, 3, 64]),
     piece=st.none() | st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(0, 2)),
 )
 def test_odd_keys_are_found_like_one_by_one(
@@ -162,6 +164,7 @@ def test_odd_keys_are_found_like_one_by_one(
     typos: KeyTypos,
     cut: int,
     block_keys: int,
+    folded_at_once: int,
     piece: tuple[int, int, int] | None,
 ) -> None:
     if texts and piece is not None:
@@ -180,6 +183,7 @@ def test_odd_keys_are_found_like_one_by_one(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BLOCK_KEYS", block_keys)
+        patch.setattr(key_words, "_FOLDED_AT_ONCE", folded_at_once)
         values = FacetValues(1)
         values.extend(0, 1, 0, texts[:cut])
         accept_keys(values, ANALYZER, "a", "a")
