@@ -41,5 +41,5 @@ class WallClock:
         self.environment = {"LD_PRELOAD": str(library), "WALL_CLOCK": str(step)}
 
     def set(self, seconds: int) -> None:
-        """Let it be some seconds ahead of the system's from now on; negative: behind it."""
+        """Let it be some seconds ahead of the system's from now on; negative: slow."""
         self._step[:] = _STEP.pack(seconds)

@@ -5,7 +5,7 @@ Columns that a segment does not store are made on first use, and kept by the uid
 again, and wait: for a text column, until all stored documents were read. Instead, the merger makes
 those that are cached for the parts: texts from theirs, orders as a search would.
 
-A column that nobody uses any more is carried until the LRU cache drops it.
+A column that no search uses any more is carried until the LRU cache drops it.
 """
 
 from __future__ import annotations
