@@ -10,8 +10,8 @@ threshold tight:
                                   in front:      │ can reach  │ cannot reach the
                                   measured first │ the k-th   │ k-th best so far
 
-If not all words must match, most documents have few of them, so the maximum of each is that of as
-many words as it has.
+If not all words must match, most documents have few of them, so the maximum of each is that of the
+pairs that it has (`proximity_bounds.py`).
 
 Where a word says little, as one letter that half of all documents have does, the maximum is so
 small that few of these are left.
@@ -25,7 +25,9 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array
-from shard.query.proximity.proximity_scores import Proximity, most_by_words, proximity_scores
+from shard.query.postings.term_conjunction import TermLists
+from shard.query.proximity import proximity_bounds
+from shard.query.proximity.proximity_scores import Proximity, proximity_scores
 from shard.query.scoring.bm25f import ScoredLists
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
 
@@ -59,32 +61,33 @@ def _in_reach(
     return near, near_totals, least
 
 
-def in_reach_by_words(
-    scored: ScoredLists,
+def in_reach_by_pairs(
+    lists: TermLists,
     proximity: Proximity,
     docs: NDArray[np.uint32],
     totals: NDArray[np.int64],
-    num_words: NDArray[np.uint16],
     k: int,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that proximity can bring among the k best, and their scores.
 
     Args:
-        scored: the posting lists.
+        lists: of the segment.
         proximity: of the query's words.
         docs: ascending.
         totals: their scores without proximity.
-        num_words: how many of the query's words each has at most.
         k: how many of the best are wanted, at least 1.
     """
     first = num_first(k)
     if len(docs) <= max(k, 2 * first):
         return docs, totals
-    front = np.flatnonzero(totals >= kth_greatest(totals, first))[:first]
-    least = kth_greatest(totals[front] + proximity_scores(scored, proximity, docs[front]), k)
-    most = most_by_words(proximity, int(num_words.max()))
-    is_near = totals + most.take(num_words) >= least
-    return docs[is_near], totals[is_near]
+    front, front_totals = pick(docs, totals, kth_greatest(totals, first), GREATEST, totals)
+    front, front_totals = front[:first], front_totals[:first]
+    bonus = proximity_scores(lists.fields.lists, proximity, front)
+    least = kth_greatest(front_totals + bonus, k)
+    docs, totals = pick(docs, totals, least - proximity.most, GREATEST, totals)
+    if proximity_bounds.pays_off(lists, proximity, len(docs)):
+        docs, totals = proximity_bounds.pick_in_reach(lists, proximity, docs, totals, least)
+    return docs, totals
 
 
 @kernel

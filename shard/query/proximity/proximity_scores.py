@@ -165,25 +165,6 @@ def proximity_bound(pair_weights: NDArray[np.float64]) -> float:
     return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
 
 
-def most_by_words(proximity: Proximity, num_words_max: int) -> NDArray[np.int64]:
-    """Return more than the proximity score of any document with so many words, by their number.
-
-    Words make one pair less than they are. The first pair cannot continue a chain, so at least the
-    least of the pairs counts once only.
-
-    Args:
-        proximity: of the query's words.
-        num_words_max: the greatest number of words, at least 1.
-    """
-    greatest = np.sort(proximity.pair_weights)[::-1][: num_words_max - 1]
-    sums = CHAIN_MAX * np.cumsum(greatest) - (CHAIN_MAX - 1) * greatest
-    most = np.zeros(num_words_max + 1, np.int64)
-    # A little above, so that rounding cannot prune a document.
-    most[2 : 2 + len(sums)] = np.ceil(sums * proximity.unit * (1.0 + 1e-9)).astype(np.int64) + 1
-    most[2 + len(sums) :] = most[1 + len(sums)]
-    return most
-
-
 def make_proximity(
     index: TextIndex,
     expansions: Sequence[Expansion],

@@ -330,19 +330,6 @@ class Evaluation:
             )
         return self._proximity
 
-    @property
-    def counts_what_is_near(self) -> bool:
-        """Whether each word with an occurrence in a document is a clause that the document matches.
-
-        It is not if an occurrence may be of a kind that does not count.
-        """
-        pairs = self.prepared.pairs
-        return pairs is not None and all(
-            bool((np.array(scored.weights[0])[self.terms_to_read(scored.clause).kinds] > 0).all())
-            for scored in self.query.clauses
-            if isinstance(scored.clause, Word)
-        )
-
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the proximity score of documents, in units of 2^-32."""
         bonus: NDArray[np.int64] = proximity_scores(self.fields.lists, self.proximity, docs)

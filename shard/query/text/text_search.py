@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shard.query.matches import Matches
-from shard.query.proximity.proximity_ranking import in_reach_by_words
+from shard.query.proximity.proximity_ranking import in_reach_by_pairs
 from shard.query.pruning.block_max_conjunction import best_of_term, best_of_terms
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
@@ -60,8 +60,6 @@ class _ScoredHits(NamedTuple):
     docs: NDArray[np.uint32]
     totals: NDArray[np.int64]
     """Scores without proximity, in units of 2^-32."""
-    num_clauses: NDArray[np.uint16] | None = None
-    """How many clauses each matches; None: not counted."""
 
 
 class BestHits(NamedTuple):
@@ -265,7 +263,6 @@ def _match(
     The arguments are those of `clause_combination.match_all`.
     """
     prepared = evaluation.prepared
-    counts = None
     if prepared.needs_all:
         result = match_all(evaluation, allowed, among)
         totals = result.scores
@@ -277,12 +274,10 @@ def _match(
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)
-            counts = None
     is_kept = exclude(evaluation, result)
     if is_kept is None:
-        return _ScoredHits(result.docs, totals, counts)
-    counts = None if counts is None else counts[is_kept]
-    return _ScoredHits(result.docs[is_kept], totals[is_kept], counts)
+        return _ScoredHits(result.docs, totals)
+    return _ScoredHits(result.docs[is_kept], totals[is_kept])
 
 
 def _rank(
@@ -295,16 +290,17 @@ def _rank(
     lifts a hit above a better tier, since clauses and proximity together stay below one step.
     """
     prepared = evaluation.prepared
-    docs, totals, num_clauses = scored
+    docs, totals = scored
     k = len(docs) if num_ranked is None else num_ranked
     if k <= 0 or len(docs) == 0:
         return NO_DOCS, np.zeros(0, np.int64)
     if not prepared.has_exact_scores:
         k = len(docs)  # hits with the same double are tied, and all of them can be among the best
     if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
-        if num_clauses is not None and evaluation.counts_what_is_near:
-            lists, proximity = evaluation.fields.lists, evaluation.proximity
-            docs, totals = in_reach_by_words(lists, proximity, docs, totals, num_clauses, k)
+        if prepared.pairs is not None and not prepared.needs_all:
+            docs, totals = in_reach_by_pairs(
+                evaluation.lists, evaluation.proximity, docs, totals, k
+            )
         return evaluation.rank(docs, totals, k)
     ranks = prepared.ranks[prepared.worst_tier] - totals // prepared.step
     parts = []

@@ -319,12 +319,23 @@ def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
             assert found[0][2] == sorted(found[0][1])[-5:]
 
 
-@pytest.mark.parametrize(("required", "share"), [(1, 0.5), (2, 0.7), (4, 0.9)])
+def _without_typos_but_first(query: TextQuery) -> TextQuery:
+    """Give the typos of all words but the first no weight; proximity finds them all the same."""
+    clauses = list(query.clauses[:1])
+    for one in query.clauses[1:]:
+        weights = list(one.weights[0])
+        weights[MatchKind.TYPO_1] = 0.0
+        clauses.append(structs.replace(one, weights=(tuple(weights),)))
+    return structs.replace(query, clauses=tuple(clauses))
+
+
+@pytest.mark.parametrize(("required", "share"), [(1, 0.02), (2, 0.03), (4, 0.2)])
 def test_the_best_with_some_of_many_words_are_found_by_measuring_few(
     required: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = random.Random(11)
-    vocabulary = [f"w{i}" for i in range(40)]
+    letters = str.maketrans("0123456789", "abcdefghij")  # words with digits match no typos
+    vocabulary = ["w" + str(i).translate(letters) for i in range(40)]
     items = [
         {
             "a": " ".join(
@@ -344,14 +355,18 @@ def test_the_best_with_some_of_many_words_are_found_by_measuring_few(
         ranked_docs.append(len(docs))
         return rank(self, docs, totals, k)
 
+    mistyped = [Word(word, typos=1) for word in choice.sample(vocabulary, 12)]
     for clauses in (
         [Word(word) for word in vocabulary[:10]],
         [Word(word) for word in choice.sample(vocabulary, 12)],
-        [*(Word(word) for word in vocabulary[:8]), Word("w3", is_prefix=True)],
-        [*(Word(word) for word in vocabulary[:5]), Phrase(("w0", "w1")), Word("w9"), Word("w0")],
+        [*(Word(word) for word in vocabulary[:8]), Word("wd", is_prefix=True)],
+        [*(Word(word) for word in vocabulary[:5]), Phrase(("wa", "wb")), Word("wj"), Word("wa")],
+        [Word(word) for word in choice.sample(vocabulary, 35) + choice.sample(vocabulary, 35)],
+        mistyped,
     ):
         shape = all_of(*clauses, paths=("a",)) | {"required": required}
         query = make_query(shape, [view], [registry], len(items))
+        query = _without_typos_but_first(query)
         whole = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
         expected = dict(zip(whole.found.docs.tolist(), scores_of(whole), strict=True))
         with monkeypatch.context() as patch:
@@ -361,4 +376,5 @@ def test_the_best_with_some_of_many_words_are_found_by_measuring_few(
         assert ranked == {doc: expected[doc] for doc in ranked}
         fifth = sorted(expected.values())[-5]
         assert {doc for doc, score in expected.items() if score >= fifth} <= set(ranked)
-        assert ranked_docs[-1] < share * len(expected)
+        # (Words that match many others are often next to each other.)
+        assert clauses is mistyped or ranked_docs[-1] < share * len(expected)
