@@ -24,6 +24,7 @@ from pyroaring import FrozenBitMap
 
 from common.analysis.collation import collator
 from common.analysis.collation_names import CODE_POINTS
+from common.kernels.byte_words import prefetch
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, int64, uint32
 from common.string_sort import sort_keys
@@ -55,6 +56,10 @@ _CHUNK_DOCS: Final = 4_096
 """Documents read at a time to build a text column; bounds the memory for their bytes."""
 
 
+_PREFETCHED: Final = 16
+"""A key is requested from memory while so many before it are copied."""
+
+
 @kernel
 def _arrange_keys(
     keys: U8Array, offsets: I64Array, order: U32Array, out: U8Array, out_offsets: I64Array
@@ -62,6 +67,8 @@ def _arrange_keys(
     """Copy keys in another order."""
     out_offsets[0] = 0
     for i in range(len(order)):
+        if i + _PREFETCHED < len(order):
+            prefetch(keys, offsets[order[i + _PREFETCHED]])
         start = offsets[order[i]]
         length = offsets[order[i] + uint32(1)] - start
         at = out_offsets[i]
