@@ -30,7 +30,8 @@ def sorted_numbers(keys: Sequence[bytes], num_known: int = 0) -> list[int]:
     np.cumsum(sizes, out=offsets[1:])
     arena = np.frombuffer(bytearray(b"".join(keys)), np.uint8)
     known = sort_keys(arena, offsets[: num_known + 1]) if num_known else None
-    return sort_keys(arena, offsets, known).tolist()
+    found: list[int] = sort_keys(arena, offsets, known).tolist()
+    return found
 
 
 @pytest.mark.parametrize("many", [2, 3, 1 << 30])
