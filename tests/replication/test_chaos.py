@@ -76,6 +76,8 @@ AFTERMATH_SECONDS = 1.0
 """After mending; a pause of the writes that begins in it is put down to the harm."""
 COMPARE_SECONDS = 10.0
 """Hosts that have not compared their data by then are told to once more."""
+ORDER_SECONDS = 30.0
+"""For which an order to move a shard is repeated while the log does not take it."""
 PLACED = ("0,1", "1,2", "2,0")
 CLOCK_STEPS = (3_600, -3_600, 86_400, -40, 0)
 
@@ -211,7 +213,13 @@ class Chaos:
             "to": self.random.choice(sorted(names - set(serving))),
         }
         client = service.client()
+        give_up_at = time.monotonic() + ORDER_SECONDS
         reply = client.post("/_cluster/shards", order)
+        while reply.status == 503 and time.monotonic() < give_up_at:
+            # The table may be without a leader for seconds after the log has one again.
+            assert reply.json["error"]["code"] == "log_unavailable", reply
+            time.sleep(0.2)
+            reply = client.post("/_cluster/shards", order)
         assert reply.status in (200, 400), reply  # 400: a host would be left without a shard
         client.close()
 
