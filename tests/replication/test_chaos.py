@@ -73,7 +73,7 @@ NUM_FAILURES = 20
 DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
-"""After mending; a pause of the writes that begins in it is put down to the harm."""
+"""After mending, or until the next harm; a pause of the writes that begins then is of this harm."""
 COMPARE_SECONDS = 10.0
 """Hosts that have not compared their data by then are told to once more."""
 ORDER_SECONDS = 30.0
@@ -378,11 +378,13 @@ def report(found: Chaos, writers: list[Writer], reader: Reader, cores: CoreWatch
     gaps = list(itertools.pairwise(acknowledged))
     pauses: dict[str, list[float]] = defaultdict(list)
     rounds: list[tuple[float, str, int, str, float, list[str]]] = []
+    next_begun = [*(begun_at for _, begun_at, _ in found.rounds[1:]), math.inf]
     for number, (kind, begun_at, ended_at) in enumerate(found.rounds, 1):
+        aftermath_until = min(ended_at + AFTERMATH_SECONDS, next_begun[number - 1])
         pause, since = max(
             (
                 (after - before, before) for before, after in gaps
-                if after > begun_at and before < ended_at + AFTERMATH_SECONDS
+                if after > begun_at and before < aftermath_until
             ),
             default=(0.0, begun_at),
         )  # fmt: skip
