@@ -108,6 +108,7 @@ class FacetColumn:
     """
 
     __slots__ = (
+        "_least_sizes",
         "_set_sizes",
         "_sets",
         "codes",
@@ -124,6 +125,7 @@ class FacetColumn:
         self.num_docs = num_docs
         sets = [arrays.get(name) for name in StoredSets._fields]
         self._sets = None if sets[0] is None else StoredSets._make(sets)
+        self._least_sizes: tuple[int, int] | None = None
         self._set_sizes: tuple[int, int] | None = None
 
     @property
@@ -151,7 +153,9 @@ class FacetColumn:
         if sets is None:
             return False
         if self._set_sizes is None:
-            num_units, num_listed = bound_stored(sets, self.num_docs)
+            if self._least_sizes is None:
+                self._least_sizes = bound_stored(sets, self.num_docs)
+            num_units, num_listed = self._least_sizes
             if num_units * unit_ns + num_listed * doc_ns >= limit_ns:
                 return False
             self._set_sizes = measure_stored(sets)
