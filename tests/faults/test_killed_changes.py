@@ -388,7 +388,9 @@ class Bench:
         assert counts["group"] == {f"g{n}": each for n in range(NUM_GROUPS)}, (where, counts)
         assert list(counts["origin"].values()) == [total], (where, counts)
         (origin,) = counts["origin"]
-        item = client.get(f"/{name}/items/{VERSIONED}").json
+        reply = client.get(f"/{name}/items/{VERSIONED}")
+        assert reply.status == 200, (where, reply)
+        item = reply.json
         assert item["origin"] == origin, where
         return Content(origin, item["version"], searches_texts)
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import http.client
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -30,6 +31,8 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="needs a C compiler for the library that lets calls fail"
 )
+
+T = TypeVar("T")
 
 
 class Bench(KilledBench):
@@ -91,16 +94,24 @@ class Bench(KilledBench):
         self.service.wait_ready(30)
         return reply, has_failed
 
+    def write(self) -> None:
+        """Write to an index."""
+        self.while_shards_end(super().write)
+
     def look(self, where: Any) -> State:
-        """Read the state; a shard that is about to end may have been ready for a moment."""
+        """Read the state."""
+        return self.while_shards_end(partial(super().look, where))
+
+    def while_shards_end(self, do: Callable[[], T]) -> T:
+        """Do something again if a shard, which was about to end, had been ready for a moment."""
         for _ in range(20):
             try:
-                return super().look(where)
+                return do()
             except AssertionError as error:
                 if "shard_unavailable" not in str(error):
                     raise
                 self.service.wait_ready(30)
-        return super().look(where)
+        return do()
 
     def can_read(self) -> bool:
         """Whether each index can be searched, or is not there any more."""
