@@ -96,8 +96,9 @@ def decode_values(
     bounds = np.zeros(len(parts) + 1, np.int64)
     bounds[1:] = list(map(len, parts))
     np.cumsum(bounds, out=bounds)
-    source = np.frombuffer(bytearray(b"".join(parts) + bytes(PADDING)), np.uint8)
-    sizes = np.empty(len(parts), np.int64)
+    parts.append(bytes(PADDING))
+    source = np.frombuffer(bytearray().join(parts), np.uint8)
+    sizes = np.empty(len(values), np.int64)
     num_bytes = _measure_values(source, bounds, np.array(records, np.uint64), codec, sizes)
     if num_bytes > bytes_max:
         raise page_too_large()
