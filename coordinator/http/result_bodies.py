@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
+from common.process.loop_scheduler import run_to_completion
+from coordinator.read.facets.ranges import listed_buckets
+
 if TYPE_CHECKING:
     from coordinator.read.facets.result_types import FacetResult, RangeResult
     from coordinator.read.results import (
@@ -65,12 +68,17 @@ def facet_member(facet: FacetResult) -> bytes:
     return b"%b:%b" % (orjson.dumps(facet.field), _encode(aggregation(facet)))
 
 
-def ranges(results: Iterable[RangeResult]) -> dict[str, Any]:
-    """Return the counts of `facet_ranges` by field."""
-    return {
-        result.field: [{**bucket, "doc_count": count} for bucket, count in result.buckets]
-        for result in results
-    }
+def range_members(results: Iterable[RangeResult]) -> Generator[None, None, list[bytes]]:
+    """Return the counts of `facet_ranges` as JSON members of `ranges`; yield regularly."""
+    members = []
+    for result in results:
+        lists = []
+        for buckets in listed_buckets(result):
+            lists.append(orjson.dumps(buckets)[1:-1])
+            yield
+        head = orjson.dumps(result.request.field) + b":["
+        members.append(b"".join((head, *separated(lists), b"]")))
+    return members
 
 
 def timings_ms(timings: Timings, total_us: int) -> dict[str, int]:
@@ -106,6 +114,7 @@ def search_body(
     total_us: int,
     shows_timings: bool,
     facets: Sequence[bytes] | None = None,
+    ranges: Sequence[bytes] | None = None,
 ) -> bytes:
     """Return the JSON of a search response.
 
@@ -116,6 +125,7 @@ def search_body(
         shows_timings: whether `meta` also has the phases in microseconds.
         facets: the JSON of each member of `aggregations`, if already encoded. A long response is
             copied once.
+        ranges: the same of `ranges`.
     """
     dumps = orjson.dumps
     timings, shards = result.timings, result.shards
@@ -131,7 +141,11 @@ def search_body(
         timings.sort_us // 1000,
         b",".join(result.items),
     )
-    counted = b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b""
+    counted = b""
+    if result.ranges:
+        if ranges is None:
+            ranges = run_to_completion(range_members(result.ranges))
+        counted = b"".join((b',"ranges":{', *separated(ranges), b"}"))
     if result.trees:
         counted += b',"trees":' + dumps(result.trees)
     if result.cube is not None:
@@ -210,6 +224,7 @@ def separated(members: Sequence[bytes]) -> Iterator[bytes]:
 
 def merged_body(
     merged: SearchResult,
+    ranges: Sequence[bytes],
     results: Iterable[tuple[str, SearchResult]],
     request_id: str,
     total_us: int,
@@ -218,11 +233,11 @@ def merged_body(
 
     Args:
         merged: hits and facets of all.
+        ranges: its `range_members`.
         results: name of the index and result of each search.
         request_id: of this request.
         total_us: microseconds since the request was read.
     """
-    counted = {"ranges": ranges(merged.ranges)} if merged.ranges else {}
     meta = {
         "request_id": request_id,
         "took_us": total_us,
@@ -243,7 +258,7 @@ def merged_body(
         orjson.dumps(pagination),
         b",".join(merged.items),
         _encode(aggregations(merged.facets)),
-        b"," + orjson.dumps(counted)[1:-1] if counted else b"",
+        b"".join((b',"ranges":{', *separated(ranges), b"}")) if ranges else b"",
         orjson.dumps(meta),
     )
 

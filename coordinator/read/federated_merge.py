@@ -21,10 +21,11 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
+from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.ranges import CountedKeys, added_up, finite
 from coordinator.read.facets.result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.text_order import text_key
 from coordinator.read.merge import comparable, slots
@@ -320,35 +321,14 @@ def _nearest(number: Fraction) -> float:
 
 def _merged_ranges(results: Sequence[SearchResult]) -> list[RangeResult]:
     """Add up the counts of ranges of the same field."""
-    merged: dict[str, dict[tuple[str, int], tuple[dict[str, Any], int]]] = {}
+    parts: dict[str, list[RangeResult]] = {}
     for result in results:
         for part in result.ranges:
-            found = merged.setdefault(part.field, {})
-            seen: Counter[str] = Counter()
-            for bucket, count in part.buckets:
-                name = str(bucket["key"])
-                place = name, seen[name]  # a range may be given twice
-                seen[name] += 1
-                found[place] = (bucket, found.get(place, (bucket, 0))[1] + count)
-    return [RangeResult(field, _ordered(found.values())) for field, found in merged.items()]
-
-
-def _ordered(
-    buckets: Iterable[tuple[dict[str, Any], int]],
-) -> list[tuple[dict[str, Any], int]]:
-    """Return buckets in the order of a single search; given ranges stay as they are.
-
-    Histograms and calendars ascend, cells go by rows from the north-west, and the items without a
-    value come last.
-    """
-    missing: list[tuple[dict[str, Any], int]] = []
-    listed: list[tuple[dict[str, Any], int]] = []
-    for one in buckets:
-        (missing if "missing" in one[0] else listed).append(one)
-    if all(isinstance(bucket["key"], int | float) for bucket, _ in listed):
-        listed.sort(key=lambda one: one[0]["key"])
-    elif all("top_right" in bucket for bucket, _ in listed):
-        listed.sort(key=lambda one: (-one[0]["top_right"]["lat"], one[0]["top_right"]["lng"]))
-    elif all("from" not in bucket and "to" not in bucket for bucket, _ in listed):
-        listed.sort(key=lambda one: str(one[0]["key"]))
-    return listed + missing
+            parts.setdefault(part.request.field, []).append(part)
+    merged = []
+    for same in parts.values():
+        counted = [CountedKeys(one.keys, one.counts) for one in same]
+        keys, counts = run_to_completion(added_up(same[0].request, counted))
+        missing = sum([one.missing for one in same])
+        merged.append(RangeResult(same[0].request, keys, counts, missing))
+    return merged

@@ -83,6 +83,6 @@ class ResultCache:
 
 def _size_of(key: ResultKey, result: SearchResult) -> int:
     num_buckets = sum(len(facet.buckets) for facet in result.facets)
-    num_buckets += sum(len(one.buckets) for one in result.ranges)
+    num_buckets += sum(len(one.keys) for one in result.ranges)
     num_bytes = sum(map(len, result.items)) + len(repr(key.request))
     return _RESULT_BYTES + num_bytes + num_buckets * _BUCKET_BYTES

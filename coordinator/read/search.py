@@ -29,6 +29,7 @@ from functools import partial
 from typing import NamedTuple
 
 from common.deadline import Deadline
+from common.process.loop_scheduler import run_to_completion
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
@@ -36,8 +37,9 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
-from coordinator.read.facets.ranges import merge_ranges
-from coordinator.read.facets.result_types import CubeResult, FacetResult
+from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
+from coordinator.read.facets.ranges import merge_ranges, num_keys
+from coordinator.read.facets.result_types import CubeResult, FacetResult, RangeResult
 from coordinator.read.facets.trees import merge_trees
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.hit_and_bucket_details import (
@@ -174,9 +176,7 @@ class Search:
             total=outcome.total,
             items=shown.items,
             facets=shown.facets,
-            ranges=merge_ranges(parameters.ranges, answers, self._services.limits)
-            if parameters.ranges
-            else [],
+            ranges=await self._ranges(found) if parameters.ranges else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
             if parameters.trees
             else {},
@@ -251,6 +251,14 @@ class Search:
         return await with_group_hits(
             self._cluster, self._services.scatter, parameters, outcome, hits, items
         )
+
+    async def _ranges(self, found: _Found) -> list[RangeResult]:
+        """Return the counts of the requested ranges; many yield the event loop."""
+        requests, answers = found.parameters.ranges, found.outcome.answers
+        steps = merge_ranges(requests, answers, self._services.limits)
+        if num_keys(answers, len(requests)) <= RANGE_BUCKETS_FAST_MAX:
+            return run_to_completion(steps)
+        return await self._services.scheduler.run(found.outcome.state.index.number, steps)
 
     def _items_of(self, found: _Found) -> ItemsOf:
         parameters, outcome, hits = found

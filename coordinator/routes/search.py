@@ -16,6 +16,7 @@ from coordinator.http.result_bodies import (
     BUCKETS_FAST_MAX,
     facet_body,
     facet_members,
+    range_members,
     search_body,
     server_timing,
 )
@@ -29,6 +30,7 @@ from coordinator.parameters.parsed_parameters import (
 from coordinator.parameters.raw_parameters import decode_search, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 
@@ -246,9 +248,12 @@ async def rendered_search(
     total_us: int,
     parameters: SearchParameters,
 ) -> bytes:
-    """Return the JSON of a search; long facets yield the event loop."""
-    facets = None
+    """Return the JSON of a search; long facets and ranges yield the event loop."""
+    facets = ranges = None
     if result.facets and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
         facets = await services.scheduler.run(lane, facet_members(result.facets))
+    if result.ranges and sum([len(one.keys) for one in result.ranges]) > RANGE_BUCKETS_FAST_MAX:
+        ranges = await services.scheduler.run(lane, range_members(result.ranges))
+    if facets is not None or ranges is not None:
         await services.scheduler.wait_turn(lane)
-    return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
+    return search_body(result, request_id, total_us, "timings" in parameters.show, facets, ranges)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from common.protocol.messages import SearchRequest, StatisticsRequest
+from common.protocol.messages import RangeRequest, SearchRequest, StatisticsRequest
+from shard.collect.facets.geo_counts import has_grid
+from shard.collect.facets.histograms import has_histogram
 from shard.collect.facets.range_counts import all_ranges
 from shard.collect.facets.trees import needs_nodes
 from shard.collect.grouping.distinct import num_values_at_hand
@@ -30,6 +32,8 @@ JOINT_FAST_MAX: Final = 20_000
 """Joint counts and sums over more documents than this take milliseconds."""
 JOINT_KEYS_FAST_MAX: Final = 200
 """Statistics of more values are slow: 10 µs each."""
+NUMBERED_FAST_MAX: Final = 100_000
+"""Numbering the intervals or cells of more documents than this is slow: 10 to 30 ns each."""
 DISTINCT_FAST_MAX: Final = 50_000
 """Scoring more matches than this, to tell them apart by value, is slow."""
 DISTINCT_ORDERED_FAST_MAX: Final = 200_000
@@ -124,10 +128,31 @@ def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
                     snapshot, view.segment, one
                 ):
                     return True
+        elif _is_slow_to_number(snapshot, one):
+            return True
     is_joint = request.value_statistics or request.cube is not None
     return bool(is_joint) and (
         snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > JOINT_KEYS_FAST_MAX
     )
+
+
+def _is_slow_to_number(snapshot: Snapshot, request: RangeRequest) -> bool:
+    """Return whether the intervals or cells of matches are likely to take milliseconds."""
+    interval, zoom = request.interval, request.zoom
+    field = snapshot.registry.number(request.field)
+    if field is None or (interval is None and zoom is None):
+        return False
+    num_docs = 0
+    for view in snapshot.views:
+        segment = view.segment
+        if request.within is None and (
+            has_histogram(segment, field, request)
+            if zoom is None
+            else has_grid(segment, field, zoom)
+        ):
+            continue
+        num_docs += segment.num_docs
+    return num_docs > NUMBERED_FAST_MAX
 
 
 def _num_joint_keys(request: SearchRequest) -> int:

@@ -252,6 +252,23 @@ def send_deep_pages(port: int, data: Path, ready: Event, stop: Event) -> None:
     send_searches(port, ready, stop, [body] * SENDERS, {200, 504}, path="/deep/search")
 
 
+MOST_INTERVALS = {"n": {"interval": DEEP_ITEMS // 50_000}}
+"""As many as a response may have of a field."""
+
+
+def send_ranges(port: int, data: Path, ready: Event, stop: Event) -> None:
+    """Ask for very many intervals."""
+    body = json.dumps({"facet_ranges": MOST_INTERVALS, "per_page": 0}).encode()
+    send_searches(port, ready, stop, [body] * SENDERS, {200, 504}, path="/deep/search")
+
+
+def send_merged_ranges(port: int, data: Path, ready: Event, stop: Event) -> None:
+    """Ask for very many intervals that are counted in several searches."""
+    searches = [{"index": "deep", "facet_ranges": MOST_INTERVALS}] * 2
+    body = json.dumps({"searches": searches, "merge": {}}).encode()
+    send_searches(port, ready, stop, [body] * SENDERS, {200, 504})
+
+
 Attack = Callable[[int, Path, Event, Event], None]
 
 
@@ -379,6 +396,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         send_projections,
         send_algolia_hits,
         send_deep_pages,
+        send_ranges,
+        send_merged_ranges,
     ],
 )
 def test_heavy_request_leaves_a_neighbour_alone(service: Service, attack: Attack) -> None:

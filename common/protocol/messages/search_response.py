@@ -30,10 +30,23 @@ class RangeCounts(Message, frozen=True, array_like=True):
     """Counts of one RangeRequest: by position of `bounds`, or by bucket key."""
 
     field: str
-    keys: tuple[int | float | str, ...]
-    counts: tuple[int, ...]
+    keys: bytes | tuple[int | float | str, ...]
+    """Ascending: int64 in bytes if they are numbers that fit."""
+    counts: bytes
+    """uint32 per key."""
     num_missing: int = 0
     """Documents without the field, if requested."""
+
+    @property
+    def listed_keys(self) -> Sequence[int | float | str]:
+        """All keys."""
+        keys = self.keys
+        return memoryview(keys).cast("q").tolist() if isinstance(keys, bytes) else keys
+
+    @property
+    def listed_counts(self) -> list[int]:
+        """The count of each key."""
+        return memoryview(self.counts).cast("I").tolist()
 
 
 class NumberStatistics(Message, frozen=True, array_like=True):
@@ -57,7 +70,7 @@ class CubeRange(Message, frozen=True, array_like=True):
     """Joint counts of one range, or tree."""
 
     keys: tuple[int | float | str, ...]
-    """As in `RangeCounts`, in any order."""
+    """As in `RangeRequest`, in any order."""
     counts: bytes
     """uint32 by key and bin."""
     missing: bytes

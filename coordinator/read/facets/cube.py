@@ -57,7 +57,7 @@ def edges_of(
     """
     if spec.interval is None:
         return spec.edges
-    buckets: list[Any] = [key for _, answer in answers for key in answer.ranges[-1].keys]
+    buckets: list[Any] = [key for _, answer in answers for key in answer.ranges[-1].listed_keys]
     if not buckets:
         return ()
     first, last = min(buckets), max(buckets)

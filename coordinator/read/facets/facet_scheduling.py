@@ -139,7 +139,7 @@ class FacetListing:
         def steps(analyzer: Analyzer) -> Generator[None, None, list[FacetResult]]:
             return _until(state.deadline, field_results(parameters, first, answers, analyzer))
 
-        keys = [part.keys for _, one in answers for part in one.ranges[first:]]
+        keys = [part.listed_keys for _, one in answers for part in one.ranges[first:]]
         searches_keys = any(spec.key_query for spec in parameters.field_facets)
         if sum(map(len, keys)) > (KEYS_SEARCHED_FAST_MAX if searches_keys else LONG_RESPONSE_KEYS):
             # With an analyzer of its own, since they have buffers.

@@ -1,26 +1,46 @@
-"""Merging the counts of `facet_ranges` over shards (pure)."""
+"""Merging the counts of `facet_ranges` over shards, and naming their buckets (pure).
+
+A response may have a million buckets, so they stay arrays until they are encoded, and all is done
+in steps.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from common.errors import InvalidRequest
 from common.limits import Limits
-from common.protocol.messages import RangeRequest, SearchResponse
+from common.protocol.messages import RangeCounts, RangeRequest, SearchResponse
 from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.read.facets.result_types import RangeResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUCKETS_FAST_MAX: Final = 1_000
+"""If shards counted by more keys, they are added up through the scheduler, and so are more buckets
+encoded: these take half a millisecond."""
+STEP_BUCKETS: Final = 250
+"""Of one step: an interval takes 0.5 µs to encode, a cell of a grid 1.5 µs."""
+_GREATEST: Final = sys.float_info.max
+
+
+def num_keys(answers: Sequence[tuple[int, SearchResponse]], num_ranges: int) -> int:
+    """Return about how many keys the first ranges of responses have, counted by shard."""
+    return sum([len(part.counts) for _, one in answers for part in one.ranges[:num_ranges]]) >> 2
 
 
 def merge_ranges(
     requests: Sequence[RangeRequest],
     answers: Sequence[tuple[int, SearchResponse]],
     limits: Limits,
-) -> list[RangeResult]:
-    """Return the counts of each requested field.
+) -> Generator[None, None, list[RangeResult]]:
+    """Add up the counts of each requested field; yield regularly.
 
     Explicit ranges keep their order; a histogram lists its non-empty buckets in ascending order.
 
@@ -29,24 +49,86 @@ def merge_ranges(
         answers: pairs (shard ordinal, response); their first ranges are those of the requests.
         limits: on the number of buckets.
 
+    Returns:
+        The counts, by request.
+
     Raises:
         InvalidRequest: `invalid_facet_ranges`; a field has too many buckets.
     """
     results = []
     for i, request in enumerate(requests):
-        counts: Counter[Any] = Counter()
-        missing = 0
-        for _, answer in answers:
-            part = answer.ranges[i]
-            _check_number(request, len(part.keys), limits)
-            counts.update(dict(zip(part.keys, part.counts, strict=True)))
-            missing += part.num_missing
-        _check_number(request, len(counts), limits)
-        buckets = _buckets(request, counts)
-        if request.wants_missing:
-            buckets.append(({"key": "missing", "missing": True}, missing))
-        results.append(RangeResult(request.field, buckets))
+        parts = [answer.ranges[i] for _, answer in answers]
+        counted = [
+            CountedKeys(_keys_of(one), np.frombuffer(one.counts, np.uint32).astype(np.int64))
+            for one in parts
+        ]
+        for one in counted:
+            _check_number(request, len(one.keys), limits)
+        keys, counts = yield from added_up(request, counted)
+        _check_number(request, len(keys), limits)
+        missing = sum([one.num_missing for one in parts])
+        results.append(RangeResult(request, keys, counts, missing))
     return results
+
+
+def _keys_of(part: RangeCounts) -> NDArray[np.int64] | list[Any]:
+    keys = part.keys
+    return np.frombuffer(keys, np.int64) if isinstance(keys, bytes) else list(keys)
+
+
+class CountedKeys(NamedTuple):
+    """Counts by key, ascending."""
+
+    keys: NDArray[np.int64] | list[Any]
+    counts: NDArray[np.int64]
+
+
+def added_up(
+    request: RangeRequest, parts: Sequence[CountedKeys]
+) -> Generator[None, None, CountedKeys]:
+    """Add up the counts of the same request; yield regularly."""
+    num_given = len(request.bounds or request.rings)
+    keys, counts = np.arange(num_given), np.zeros(num_given, np.int64)
+    for part in parts:
+        if isinstance(part.keys, list):
+            return (yield from _added_up_one_by_one(parts))
+        if np.array_equal(keys, part.keys):
+            counts = counts + part.counts
+        elif not len(keys):
+            keys, counts = part.keys, part.counts
+        else:
+            # Both ascend, so that a stable sort only merges them.
+            both = np.concatenate((keys, part.keys))
+            order = np.argsort(both, kind="stable")
+            both = both[order]
+            starts = np.flatnonzero(np.concatenate(((True,), both[1:] != both[:-1])))
+            keys = both[starts]
+            counts = np.add.reduceat(np.concatenate((counts, part.counts))[order], starts)
+        yield
+    return CountedKeys(keys, counts)
+
+
+def _added_up_one_by_one(parts: Sequence[CountedKeys]) -> Generator[None, None, CountedKeys]:
+    """Add up the counts of dates, or where numbers are beyond 64 bits; yield regularly."""
+    sums: dict[Any, int] = {}
+    for part in parts:
+        for start in range(0, len(part.keys), STEP_BUCKETS):
+            step = slice(start, start + STEP_BUCKETS)
+            keys, counts = _listed(part.keys[step]), part.counts[step].tolist()
+            for key, count in zip(keys, counts, strict=True):
+                sums[key] = sums.get(key, 0) + count
+            yield
+    ordered = sorted(sums)
+    totals = np.zeros(len(ordered), np.int64)
+    for start in range(0, len(ordered), STEP_BUCKETS):
+        yield
+        step = slice(start, start + STEP_BUCKETS)
+        totals[step] = [sums[key] for key in ordered[step]]
+    return CountedKeys(ordered, totals)
+
+
+def _listed(keys: NDArray[np.int64] | list[Any]) -> list[Any]:
+    return keys if isinstance(keys, list) else keys.tolist()
 
 
 def _check_number(request: RangeRequest, num_buckets: int, limits: Limits) -> None:
@@ -60,20 +142,30 @@ def _check_number(request: RangeRequest, num_buckets: int, limits: Limits) -> No
         )
 
 
-def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str, Any], int]]:
-    """Return bucket objects with their counts."""
-    keys = range(len(request.bounds or request.rings)) or sorted(counts)
-    buckets = range_buckets(request, keys)
-    return [(bucket, counts[key]) for key, bucket in zip(keys, buckets, strict=True)]
+def listed_buckets(result: RangeResult) -> Iterator[list[dict[str, Any]]]:
+    """Yield the buckets of a response by the hundreds, with their counts."""
+    for start in range(0, len(result.keys), STEP_BUCKETS):
+        step = slice(start, start + STEP_BUCKETS)
+        buckets = range_buckets(result.request, result.keys[step])
+        for bucket, count in zip(buckets, result.counts[step].tolist(), strict=True):
+            bucket["doc_count"] = count
+        yield buckets
+    if result.request.wants_missing:
+        yield [{"key": "missing", "missing": True, "doc_count": result.missing}]
 
 
-def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, Any]]:
+def range_buckets(
+    request: RangeRequest, keys: NDArray[np.int64] | list[Any]
+) -> list[dict[str, Any]]:
     """Return the bucket object of each key that shards count by.
 
     Args:
         request: bounds, an interval, a grid, rings or a calendar.
         keys: positions of bounds or rings, numbers of intervals or cells, or dates.
     """
+    if request.interval is not None and not isinstance(keys, list):
+        return _intervals(keys, request.interval)
+    keys = _listed(keys)
     if request.interval is not None:
         return [_interval(key, request.interval) for key in keys]
     if request.zoom is not None:
@@ -93,6 +185,23 @@ def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, 
             bucket["to"] = upper
         buckets.append(bucket)
     return buckets
+
+
+def _intervals(numbers: NDArray[np.int64], step: int | float) -> list[dict[str, Any]]:
+    """Return what `_interval` does for each number."""
+    # Doubles are the edges while numbers, and whole edges, are below 2^53.
+    number_max = max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)) + 1)
+    if number_max * (step if isinstance(step, int) else 1) >= 2**53:
+        return [_interval(number, step) for number in numbers.tolist()]
+    with np.errstate(over="ignore"):
+        lows = np.clip(numbers * float(step), -_GREATEST, _GREATEST)
+        highs = np.clip((numbers + 1) * float(step), -_GREATEST, _GREATEST)
+        is_empty = lows == highs
+        highs[is_empty] = np.minimum(np.nextafter(lows[is_empty], np.inf), _GREATEST)
+    return [
+        {"key": low, "from": low, "to": high}
+        for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
+    ]
 
 
 def _interval(number: int | float, step: int | float) -> dict[str, Any]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from common.protocol.messages import RangeRequest
 from coordinator.read.facets.bucket_selection import Bucket
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class FacetStats(Struct, frozen=True):
@@ -38,10 +43,15 @@ class FacetResult(Struct, frozen=True):
 
 
 class RangeResult(Struct, frozen=True):
-    """Counts of one field of `facet_ranges`: (bucket object, count) in order."""
+    """Counts of one field of `facet_ranges`, in the order of the response."""
 
-    field: str
-    buckets: list[tuple[dict[str, Any], int]]
+    request: RangeRequest
+    keys: NDArray[np.int64] | list[Any]
+    """What shards count by, see `RangeCounts`: `ranges.range_buckets` names the buckets."""
+    counts: NDArray[np.int64]
+    """Of each key."""
+    missing: int = 0
+    """Items without the field, if requested."""
 
 
 class CubeResult(Struct, frozen=True):

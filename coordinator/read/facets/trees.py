@@ -31,7 +31,7 @@ def merge_trees(
         for at in range(len(spec.requests)):
             for _, answer in answers:
                 part = answer.ranges[first + at]
-                for node, count in zip(map(str, part.keys), part.counts, strict=True):
+                for node, count in zip(map(str, part.listed_keys), part.listed_counts, strict=True):
                     if spec.has_node(node, at):
                         counts[node] += count
         first += len(spec.requests)

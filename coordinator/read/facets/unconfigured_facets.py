@@ -103,12 +103,14 @@ def _merged(
     missing = 0
     for shard, (_, answer) in enumerate(answers):
         part = answer.ranges[position]
-        for start in range(0, len(part.keys), _STEP_KEYS):
-            values.extend(shard, 0, start, list(map(str, part.keys[start : start + _STEP_KEYS])))
+        keys = part.listed_keys
+        for start in range(0, len(keys), _STEP_KEYS):
+            values.extend(shard, 0, start, list(map(str, keys[start : start + _STEP_KEYS])))
             yield
         summed = np.zeros(len(values), np.int64)
         summed[: len(counts)] = counts
-        np.add.at(summed, values.to_number[shard, : len(part.keys)], part.counts)
+        added = np.frombuffer(part.counts, np.uint32)
+        np.add.at(summed, values.to_number[shard, : len(keys)], added)
         counts = summed
         missing += part.num_missing
     return values, MergedCounts(counts, np.zeros(0, np.uint32), EVERY, lambda: None), missing

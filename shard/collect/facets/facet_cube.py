@@ -201,7 +201,7 @@ def _add_range(snapshot: Snapshot, request: RangeRequest, part: BinnedPart, grid
     else:
         histogram = histogram_of(segment, field, request)
         if histogram is not None:
-            grid.add_present(part, histogram.column, histogram.keys)
+            grid.add_present(part, histogram.column, numbers_of(histogram.numbers))
         else:
             docs, numbers, _ = intervals_of(matches, field, request)
             grid.add_buckets(part, docs, numbers, numbers_of)

@@ -46,8 +46,7 @@ def count_points(part: Matches, field: int, request: RangeRequest) -> BucketCoun
     docs, buckets = points_by_bucket(part, field, request)
     if (docs[1:] <= docs[:-1]).any():
         buckets = distinct_buckets(docs, buckets)
-    numbers, counts = tally(buckets)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    return tally(buckets)
 
 
 def points_by_bucket(
@@ -85,6 +84,11 @@ def _grid_key(segment: Segment, field: int, zoom: int) -> Hashable:
     return ("grid", segment.uid, field, zoom)
 
 
+def has_grid(segment: Segment, field: int, zoom: int) -> bool:
+    """Return whether the cells of a field are at hand as a column."""
+    return COLUMN_CACHE.get(_grid_key(segment, field, zoom)) is not None
+
+
 def _grid_of(segment: Segment, field: int, zoom: int) -> BucketColumn | None:
     """Return the cells of all points of a field, cached; None if a segment has no points.
 
@@ -95,5 +99,5 @@ def _grid_of(segment: Segment, field: int, zoom: int) -> BucketColumn | None:
     column = geo_column(segment, field)
     if grid is None and column is not None:
         numbers, codes = numbered(cells(column.lats, column.lngs, zoom))
-        grid = keep_histogram(segment, key, column.docs, codes, numbers.tolist())
+        grid = keep_histogram(segment, key, column.docs, codes, numbers)
     return grid

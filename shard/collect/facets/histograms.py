@@ -6,7 +6,7 @@ many: the segment's buckets are made a column once, and its codes are counted:
 
     price, interval 10       7.5    12     19     none
     bucket                   0      1      1      –
-    codes of the column      1      2      2      0       keys 0, 1
+    codes of the column      1      2      2      0       numbers 0, 1
 
 A page shows the same histogram with every search, so a column is also made once enough documents
 were counted by several searches.
@@ -14,8 +14,8 @@ were counted by several searches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
 
-BucketCounts: TypeAlias = dict[int | float | str, int]
-"""By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_BUCKET: Final = 8
 """Buckets whose numbers span less than this many times their number are counted by an array."""
 _HISTOGRAM_SHARE: Final = 8
@@ -55,6 +53,14 @@ _INTEGER_END: Final = 2.0**63
 """Bucket numbers from twice this on (or below minus this) are sent as floats."""
 
 
+class BucketCounts(NamedTuple):
+    """How many matches are in each bucket that has any."""
+
+    numbers: NDArray[Any]
+    """Of the buckets, ascending: int64, or whole floats."""
+    counts: NDArray[np.int64]
+
+
 def count_intervals(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
 ) -> BucketCounts:
@@ -65,8 +71,7 @@ def count_intervals(
     """
     if request.within is not None:
         docs, buckets = intervals_within(snapshot, part, field, request, request.within)
-        keys, counts = tally(distinct_buckets(docs, buckets))
-        return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
+        return tally(distinct_buckets(docs, buckets))
     if pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
         if histogram is not None:
@@ -74,29 +79,41 @@ def count_intervals(
     docs, buckets, is_single = intervals_of(part, field, request)
     if not is_single:
         buckets = distinct_buckets(docs, buckets)
-    keys, counts = tally(buckets)
-    return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
+    return tally(buckets)
 
 
-def tally(buckets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct buckets, ascending, and how many times each occurs."""
+def tally(buckets: NDArray[Any]) -> BucketCounts:
+    """Return how many times each distinct bucket occurs."""
     if not len(buckets):
-        return buckets, np.zeros(0, np.int64)
+        return BucketCounts(buckets, np.zeros(0, np.int64))
     lowest = buckets.min()
     if buckets.max() - lowest >= _COUNTED_PER_BUCKET * len(buckets):
-        return np.unique(buckets, return_counts=True)
+        return BucketCounts(*np.unique(buckets, return_counts=True))
     counts = np.bincount((buckets - lowest).astype(np.int64))
     present = np.flatnonzero(counts)
-    return present + lowest, counts[present]
+    return BucketCounts(present + lowest, counts[present])
+
+
+def added_up(parts: Sequence[BucketCounts]) -> BucketCounts:
+    """Add up the counts of several segments."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return BucketCounts(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    numbers = np.unique(np.concatenate([part.numbers for part in parts]))
+    counts = np.zeros(len(numbers), np.int64)
+    for part in parts:
+        counts[np.searchsorted(numbers, part.numbers)] += part.counts
+    return BucketCounts(numbers, counts)
 
 
 class BucketColumn(NamedTuple):
     """The buckets of all numbers of a field of a segment."""
 
     column: FacetColumn
-    """Codes are the position of the key + 1."""
-    keys: list[int | float]
-    """Numbers of the buckets, ascending."""
+    """Codes are the position of the number + 1."""
+    numbers: NDArray[Any]
+    """Of the buckets, ascending."""
 
 
 def intervals_of(
@@ -196,8 +213,22 @@ def numbers_of(buckets: NDArray[np.floating[Any]]) -> list[int | float]:
     ]
 
 
+def encoded_numbers(numbers: NDArray[Any]) -> bytes | tuple[int | float, ...]:
+    """Return numbers of buckets as the keys of `RangeCounts`."""
+    if numbers.dtype == np.int64:
+        return numbers.tobytes()
+    if ((numbers >= -_INTEGER_END) & (numbers < _INTEGER_END)).all():
+        return numbers.astype(np.int64).tobytes()
+    return tuple(numbers_of(numbers))
+
+
 def _histogram_key(segment: Segment, field: int, request: RangeRequest) -> Hashable:
     return ("histogram", segment.uid, field, request.interval)
+
+
+def has_histogram(segment: Segment, field: int, request: RangeRequest) -> bool:
+    """Return whether the buckets of a field are at hand as a column."""
+    return COLUMN_CACHE.get(_histogram_key(segment, field, request)) is not None
 
 
 def histogram_of(segment: Segment, field: int, request: RangeRequest) -> BucketColumn | None:
@@ -220,7 +251,7 @@ def histogram_of(segment: Segment, field: int, request: RangeRequest) -> BucketC
     if not len(docs) or not np.isfinite(buckets).all():
         return None
     distinct, codes = numbered(buckets)
-    return keep_histogram(segment, key, docs, codes, numbers_of(distinct))
+    return keep_histogram(segment, key, docs, codes, distinct)
 
 
 def numbered(buckets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint32]]:
@@ -245,24 +276,22 @@ def keep_histogram(
     key: Hashable,
     docs: NDArray[np.uint32],
     codes: NDArray[np.uint32],
-    keys: list[int | float],
+    numbers: NDArray[Any],
 ) -> BucketColumn:
-    """Make a histogram of pairs (document, position of a bucket among `keys`), and cache it."""
+    """Make a histogram of pairs (document, position of a bucket in `numbers`), and cache it."""
     arrays = build_column(docs, codes, segment.num_docs)
-    histogram = BucketColumn(FacetColumn(arrays, segment.num_docs), keys)
-    num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(keys)
+    histogram = BucketColumn(FacetColumn(arrays, segment.num_docs), numbers)
+    num_bytes = sum(array.nbytes for array in arrays.values()) + numbers.nbytes
     COLUMN_CACHE.put(key, histogram, num_bytes, segment)
     return histogram
 
 
 def count_histogram(part: Matches, histogram: BucketColumn) -> BucketCounts:
     """Return how many matches are in each bucket that has any."""
-    by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
+    by_code = np.zeros(len(histogram.numbers) + 1, np.uint32)
     count_codes(part.docs, histogram.column.codes, histogram.column.starts, by_code)
-    return {
-        histogram.keys[code]: int(by_code[code + 1])
-        for code in np.flatnonzero(by_code[1:]).tolist()
-    }
+    present = np.flatnonzero(by_code[1:])
+    return BucketCounts(histogram.numbers[present], by_code[present + 1].astype(np.int64))
 
 
 @derived

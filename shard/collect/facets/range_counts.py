@@ -15,7 +15,8 @@ A document counts once per bucket, however many of its values are in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +26,13 @@ from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, e
 from common.query import And, Exists, Filter, Not, Range, Same
 from shard.collect.facets.calendar_buckets import calendar_buckets
 from shard.collect.facets.geo_counts import count_points
-from shard.collect.facets.histograms import BucketCounts, count_intervals, distinct_buckets
+from shard.collect.facets.histograms import (
+    BucketCounts,
+    added_up,
+    count_intervals,
+    distinct_buckets,
+    encoded_numbers,
+)
 from shard.collect.facets.match_value_pairs import are_among, field_values
 from shard.collect.facets.trees import count_nodes
 from shard.query.filters.filter_bitsets import resolve
@@ -60,38 +67,60 @@ def count_ranges(
         InvalidRequest: an interval is too small for the values.
         PayloadTooLarge: the values of a field that is not a facet are too long, or too many.
     """
-    counts: BucketCounts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
     field = snapshot.registry.number(request.field)
-    for part in matches:
-        if field is not None and part.count:
-            for key, count in _count_part(snapshot, part, field, request).items():
-                counts[key] = counts.get(key, 0) + count
-    if request.is_of_values and sum(map(len, map(str, counts))) > _VALUES_CHARS_MAX:
+    parts = [part for part in matches if part.count] if field is not None else []
+    missing = _count_missing(snapshot, request, matches) if request.wants_missing else 0
+    if request.tree is not None or request.is_of_values or request.calendar is not None:
+        by_key: Counter[str] = Counter()
+        for part in parts:
+            assert field is not None, "parts without the field"
+            by_key.update(_count_keys(snapshot, part, field, request))
+        if request.is_of_values:
+            _check_size(request, by_key)
+        keys = tuple(sorted(by_key))
+        counts = np.array([by_key[key] for key in keys], np.uint32)
+        return RangeCounts(request.field, keys, counts.tobytes(), missing)
+    num_given = len(request.bounds or request.rings)
+    given = BucketCounts(np.arange(num_given), np.zeros(num_given, np.int64))
+    counted = [given] if num_given else []
+    for part in parts:
+        assert field is not None, "parts without the field"
+        counted.append(_count_numbers(snapshot, part, field, request))
+    total = added_up(counted)
+    encoded = total.counts.astype(np.uint32).tobytes()
+    return RangeCounts(request.field, encoded_numbers(total.numbers), encoded, missing)
+
+
+def _check_size(request: RangeRequest, keys: Iterable[str]) -> None:
+    """Refuse to send too many characters of values."""
+    if sum(map(len, keys)) > _VALUES_CHARS_MAX:
         raise PayloadTooLarge(
             f"the hits have more than {_VALUES_CHARS_MAX >> 20} million characters of different "
             f"values of {request.field!r} on one shard, too many to count for one request; name "
             "it in the configuration's aggregations"
         )
-    keys = sorted(counts)
-    missing = _count_missing(snapshot, request, matches) if request.wants_missing else 0
-    return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys), missing)
 
 
-def _count_part(
+def _count_numbers(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
 ) -> BucketCounts:
-    """Return how many matches of one segment have a value in each interval that has any."""
-    if request.tree is not None:
-        return count_nodes(snapshot, part, field, request)
+    """Return how many matches of one segment are in each interval, ring or cell that has any."""
     if request.rings or request.zoom is not None:
         return count_points(part, field, request)
     if request.interval is not None:
         return count_intervals(snapshot, part, field, request)
+    return _count_bounds(snapshot, part, request)
+
+
+def _count_keys(
+    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
+) -> dict[str, int]:
+    """Return how many matches of one segment have each node, value or date that any has."""
+    if request.tree is not None:
+        return count_nodes(snapshot, part, field, request)
     if request.is_of_values:
         return _count_values(snapshot, part, field)
-    if request.calendar is not None:
-        return _count_dates(snapshot, part, field, request)
-    return _count_bounds(snapshot, part, request)
+    return _count_dates(snapshot, part, field, request)
 
 
 def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[Matches]) -> int:
@@ -147,14 +176,14 @@ def lacks_field(request: RangeRequest) -> Filter:
 
 
 def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> BucketCounts:
-    counts: BucketCounts = {}
-    for position, (lower, upper) in enumerate(request.bounds):
+    counts = []
+    for lower, upper in request.bounds:
         words = resolve(snapshot, part.view, in_bounds(request, lower, upper))
-        counts[position] = int(count_docs(words & part.words))
-    return counts
+        counts.append(int(count_docs(words & part.words)))
+    return BucketCounts(np.arange(len(counts)), np.array(counts, np.int64))
 
 
-def _count_values(snapshot: Snapshot, part: Matches, field: int) -> BucketCounts:
+def _count_values(snapshot: Snapshot, part: Matches, field: int) -> dict[str, int]:
     keys, pairs = field_values(snapshot, part.view, field)
     counts = np.bincount(pairs.codes[are_among(part, pairs.docs)], minlength=len(keys))
     return {keys[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()}
@@ -162,7 +191,7 @@ def _count_values(snapshot: Snapshot, part: Matches, field: int) -> BucketCounts
 
 def _count_dates(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
-) -> BucketCounts:
+) -> dict[str, int]:
     texts = text_column(snapshot, part.view, field)
     if texts is None:
         return {}

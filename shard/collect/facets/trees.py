@@ -44,7 +44,7 @@ class _Nodes(NamedTuple):
 
 def count_nodes(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
-) -> dict[int | float | str, int]:
+) -> dict[str, int]:
     """Return how many matches of a segment are at, or under, each node that has any."""
     nodes = nodes_of(snapshot, part.view.segment, field, request)
     if nodes is None:

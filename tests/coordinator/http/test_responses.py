@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from common.errors import InvalidRequest, Unavailable
+from common.protocol.messages import RangeRequest
 from coordinator.http.responses import error_body, error_response, header
 from coordinator.http.result_bodies import facet_body, search_body
 from coordinator.read.facets.bucket_selection import Bucket
@@ -68,7 +71,7 @@ def test_items_are_spliced_in_byte_for_byte() -> None:
 def test_members_that_are_only_there_when_asked_for() -> None:
     stats = FacetStats(1.0, 9.0, 5.0, 10.0, 2)
     facet = FacetResult("year", "Year", 2, [], stats)
-    ranges = [RangeResult("price", [({"from": 1, "to": 2}, 5)])]
+    ranges = [RangeResult(RangeRequest("price", bounds=((1, 2),)), np.array([0]), np.array([5]))]
 
     document = json.loads(
         search_body(result(cursor="c", facets=[facet], ranges=ranges, items=[]), "r", 9, True)
@@ -76,7 +79,9 @@ def test_members_that_are_only_there_when_asked_for() -> None:
 
     assert document["pagination"]["cursor"] == "c"
     assert document["data"]["items"] == []
-    assert document["data"]["ranges"] == {"price": [{"from": 1, "to": 2, "doc_count": 5}]}
+    assert document["data"]["ranges"] == {
+        "price": [{"key": "1-2", "from": 1, "to": 2, "doc_count": 5}]
+    }
     assert document["data"]["aggregations"]["year"]["facet_stats"] == {
         "min": 1.0,
         "max": 9.0,

@@ -46,8 +46,8 @@ def test_ranges_count_items(
     found = searcher.search(world.snapshot, asked)
     for one, counts in zip(asked.ranges, found.ranges, strict=True):
         items = surviving(world, asked, one.field if one.leaves_out_own else None)
-        assert counts.keys == tuple(range(len(mixed)))
-        for (lower, upper), count in zip(one.bounds, counts.counts, strict=True):
+        assert counts.listed_keys == list(range(len(mixed)))
+        for (lower, upper), count in zip(one.bounds, counts.listed_counts, strict=True):
             within = type(condition)(one.field, lower, False, upper, True)
             assert count == sum(passes(item, within) for item in items)
 
@@ -62,8 +62,8 @@ def test_histograms_count_items_once_per_bucket(world: World, interval: float) -
             for _, _, item in world.live
             for bucket in {int(np.floor(below(n) / interval)) for n in numbers_of(item, path)}
         )
-        assert dict(zip(counts.keys, counts.counts, strict=True)) == dict(expected)
-        assert list(counts.keys) == sorted(expected)
+        assert dict(zip(counts.listed_keys, counts.listed_counts, strict=True)) == dict(expected)
+        assert list(counts.listed_keys) == sorted(expected)
 
 
 def below(number: float) -> float:
@@ -107,7 +107,7 @@ def test_calendars_count_iso_dates(
     world = World([{"date": date} for date in dates], cuts=[3], facets=facets)
     asked = request(ranges=(RangeRequest("date", calendar=calendar),))
     (counts,) = searcher.search(world.snapshot, asked).ranges
-    assert dict(zip(counts.keys, counts.counts, strict=True)) == expected
+    assert dict(zip(counts.listed_keys, counts.listed_counts, strict=True)) == expected
 
 
 def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
+from common.protocol.messages import RangeCounts
 from common.protocol.packed_counts import EVERY
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
@@ -77,7 +79,7 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     """Two threads in its buffers would cut each other's words."""
     monkeypatch.setattr(facet_scheduling, "KEYS_SEARCHED_FAST_MAX", 0 if is_long else 10)
     analyzer = _WatchedAnalyzer()
-    part = SimpleNamespace(keys=["Drama", "Comédie"], counts=[3, 2], num_missing=0)
+    part = RangeCounts("tags", ("Drama", "Comédie"), array("I", [3, 2]).tobytes())
     answer: Any = SimpleNamespace(ranges=[part], facets=(), facet_counts=b"")
     spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
     state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))

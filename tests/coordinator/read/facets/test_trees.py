@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ def shown(
 
 
 def _answer(*levels: dict[str, int]) -> Any:
-    parts = [RangeCounts("kind", tuple(one), tuple(one.values())) for one in levels]
+    parts = [RangeCounts("kind", tuple(one), array("I", one.values()).tobytes()) for one in levels]
     return SimpleNamespace(ranges=tuple(parts))
 
 

@@ -85,9 +85,9 @@ def test_a_histogram_is_the_same_from_codes_and_from_a_sort(items: list[Item]) -
     for doc in range(len(items)):
         # One of many matches is counted by a sort, one of few by codes.
         part = count_ranges(snapshot, request, [Matches(view, docs=np.array([doc], np.uint32))])
-        for key, count in zip(part.keys, part.counts, strict=True):
+        for key, count in zip(part.listed_keys, part.listed_counts, strict=True):
             counts[key] = counts.get(key, 0) + count
-    assert dict(zip(whole.keys, whole.counts, strict=True)) == counts
+    assert dict(zip(whole.listed_keys, whole.listed_counts, strict=True)) == counts
 
 
 def test_numbers_in_several_bins_are_an_error_only_where_they_match() -> None:

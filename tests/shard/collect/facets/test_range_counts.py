@@ -29,7 +29,7 @@ SOME = [3, 5, 20, 21, 63]
 def counted(snapshot: Snapshot, request: RangeRequest) -> dict[Any, int]:
     matches = [Matches(view, docs=np.array(SOME, np.uint32)) for view in snapshot.views]
     found = count_ranges(snapshot, request, matches)
-    return dict(zip(found.keys, found.counts, strict=True))
+    return dict(zip(found.listed_keys, found.listed_counts, strict=True))
 
 
 REQUEST = RangeRequest("price", interval=10)
@@ -82,7 +82,7 @@ def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch
     snapshot = World(items).snapshot
     request = RangeRequest("tags", calendar="1m")
     found = count_ranges(snapshot, request, [Matches(view, is_all=True) for view in snapshot.views])
-    assert cache.size >= sum(map(sys.getsizeof, found.keys))
+    assert cache.size >= sum(map(sys.getsizeof, found.listed_keys))
 
 
 def test_values_of_a_field_that_is_no_facet_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_values_of_a_field_that_is_no_facet_are_bounded(monkeypatch: pytest.Monk
     matches = [Matches(view, is_all=True) for view in snapshot.views]
 
     monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 33)
-    assert count_ranges(snapshot, request, matches).counts == (3, 3, 3)
+    assert count_ranges(snapshot, request, matches).listed_counts == [3, 3, 3]
     monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 32)
     with pytest.raises(PayloadTooLarge, match="name it in the configuration's aggregations"):
         count_ranges(snapshot, request, matches)
@@ -121,7 +121,7 @@ def test_numbers_that_no_double_holds_lie_between_the_edges_of_their_bucket(
         matches = [Matches(view, docs=np.array(docs, np.uint32)) for view in snapshot.views]
         found = count_ranges(snapshot, request, matches)
         expected = Counter(bucket for doc in docs for bucket in buckets[doc])
-        assert dict(zip(found.keys, found.counts, strict=True)) == expected
+        assert dict(zip(found.listed_keys, found.listed_counts, strict=True)) == expected
 
 
 def bucket_of_number(number: int, interval: float) -> int:

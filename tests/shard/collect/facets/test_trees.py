@@ -48,7 +48,7 @@ def test_only_children_of_the_given_nodes_are_reported(
     )
     matches = [Matches(view, is_all=True) for view in snapshot.views]
     found = count_ranges(snapshot, request, matches)
-    assert dict(zip(found.keys, found.counts, strict=True)) == expected
+    assert dict(zip(found.listed_keys, found.listed_counts, strict=True)) == expected
 
 
 def test_a_segment_of_few_documents_takes_the_keys_of_few_values(
@@ -69,7 +69,10 @@ def test_a_segment_of_few_documents_takes_the_keys_of_few_values(
     monkeypatch.delattr(FacetDictionary, "values")
     request = RangeRequest("path", tree="path", separator=" > ", parent_separator=" > ")
     found = count_ranges(snapshot, request, [Matches(last, is_all=True)])
-    assert dict(zip(found.keys, found.counts, strict=True)) == {"Home": 1, "Home > 7": 1}
+    assert dict(zip(found.listed_keys, found.listed_counts, strict=True)) == {
+        "Home": 1,
+        "Home > 7": 1,
+    }
     condition = Under("path", ("Home",), " > ")
     assert count_docs(resolve(snapshot, last, condition)) == 1
     assert read == [1, 1]
