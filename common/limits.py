@@ -140,8 +140,8 @@ class Limits:
     range_buckets_max: int = _limit(
         50_000,
         "buckets",
-        "intervals, dates or cells of one field in facet_ranges; adding up and writing those of a "
-        "response blocks all other requests",
+        "intervals, dates or cells of one field in facet_ranges; those of a response are added up "
+        "and written in short steps, about 60 bytes each",
     )
     field_facets_max: int = _limit(
         16, "fields", "facets of one request that are not in the configuration"
