@@ -297,7 +297,9 @@ def _rank(
     if not prepared.has_exact_scores:
         k = len(docs)  # hits with the same double are tied, and all of them can be among the best
     if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
-        if prepared.pairs is not None and not prepared.needs_all:
+        # (Of leading words, steps leave few documents in reach.)
+        is_any = not prepared.needs_all and not prepared.query.is_leading
+        if prepared.pairs is not None and is_any:
             docs, totals = in_reach_by_pairs(
                 evaluation.lists, evaluation.proximity, docs, totals, k
             )
