@@ -68,17 +68,24 @@ def facet_member(facet: FacetResult) -> bytes:
     return b"%b:%b" % (orjson.dumps(facet.field), _encode(aggregation(facet)))
 
 
-def range_members(results: Iterable[RangeResult]) -> Generator[None, None, list[bytes]]:
-    """Return the counts of `facet_ranges` as JSON members of `ranges`; yield regularly."""
-    members = []
+def range_pieces(results: Iterable[RangeResult]) -> Generator[None, None, list[bytes]]:
+    """Return the counts of `facet_ranges` as pieces of the JSON object `ranges`; yield regularly.
+
+    All pieces of a long response are copied once, with the rest of it.
+    """
+    pieces = []
+    separator = b"{"
     for result in results:
-        lists = []
+        pieces.append(separator + orjson.dumps(result.request.field) + b":")
+        separator = b"["
         for buckets in listed_buckets(result):
-            lists.append(orjson.dumps(buckets)[1:-1])
+            pieces.append(separator + orjson.dumps(buckets)[1:-1])
+            separator = b","
             yield
-        head = orjson.dumps(result.request.field) + b":["
-        members.append(b"".join((head, *separated(lists), b"]")))
-    return members
+        pieces.append(b"[]" if separator == b"[" else b"]")
+        separator = b","
+    pieces.append(b"}" if pieces else b"{}")
+    return pieces
 
 
 def timings_ms(timings: Timings, total_us: int) -> dict[str, int]:
@@ -125,7 +132,7 @@ def search_body(
         shows_timings: whether `meta` also has the phases in microseconds.
         facets: the JSON of each member of `aggregations`, if already encoded. A long response is
             copied once.
-        ranges: the same of `ranges`.
+        ranges: the pieces of `ranges`, if already encoded.
     """
     dumps = orjson.dumps
     timings, shards = result.timings, result.shards
@@ -141,17 +148,16 @@ def search_body(
         timings.sort_us // 1000,
         b",".join(result.items),
     )
-    counted = b""
+    counted: list[bytes] = []
     if result.ranges:
         if ranges is None:
-            ranges = run_to_completion(range_members(result.ranges))
-        counted = b"".join((b',"ranges":{', *separated(ranges), b"}"))
+            ranges = run_to_completion(range_pieces(result.ranges))
+        counted = [b',"ranges":', *ranges]
     if result.trees:
-        counted += b',"trees":' + dumps(result.trees)
+        counted += b',"trees":', dumps(result.trees)
     if result.cube is not None:
-        counted += b',"facet_cube":' + _encode(result.cube)
+        counted += b',"facet_cube":', _encode(result.cube)
     end = _SEARCH_END % (
-        counted,
         dumps(request_id),
         result.seq,
         total_us,
@@ -162,9 +168,9 @@ def search_body(
         _more_meta(result, total_us, shows_timings),
     )
     if facets is not None:
-        return b"".join((begin, b"{", *separated(facets), b"}", end))
+        return b"".join((begin, b"{", *separated(facets), b"}", *counted, end))
     counts = _encode(aggregations(result.facets)) if result.facets else b"{}"
-    return b"%b%b%b" % (begin, counts, end)
+    return b"".join((begin, counts, *counted, end))
 
 
 _SEARCH_BEGIN: Final = (
@@ -173,7 +179,7 @@ _SEARCH_BEGIN: Final = (
     b'"data":{"items":[%b],"aggregations":'
 )
 _SEARCH_END: Final = (
-    b'%b},"meta":{"request_id":%b,"seq":%d,"took_us":%d,"ignored_words":%b,'
+    b'},"meta":{"request_id":%b,"seq":%d,"took_us":%d,"ignored_words":%b,'
     b'"shards":{"total":%d,"ok":%d,"failed":%d}%b}}'
 )
 """The body of a search before and after its facets: a fifth of the time of encoding dicts."""
@@ -233,7 +239,7 @@ def merged_body(
 
     Args:
         merged: hits and facets of all.
-        ranges: its `range_members`.
+        ranges: its `range_pieces`; none without ranges.
         results: name of the index and result of each search.
         request_id: of this request.
         total_us: microseconds since the request was read.
@@ -258,7 +264,7 @@ def merged_body(
         orjson.dumps(pagination),
         b",".join(merged.items),
         _encode(aggregations(merged.facets)),
-        b"".join((b',"ranges":{', *separated(ranges), b"}")) if ranges else b"",
+        b"".join((b',"ranges":', *ranges)) if ranges else b"",
         orjson.dumps(meta),
     )
 

@@ -13,7 +13,7 @@ from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, ServiceError
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, error_body
-from coordinator.http.result_bodies import merged_body, range_members, separated
+from coordinator.http.result_bodies import merged_body, range_pieces, separated
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
@@ -175,7 +175,9 @@ async def _merged(
     merged = await asyncio.to_thread(
         merged_result, members, results, items, merge.page, merge.per_page
     )
-    ranges = await services.scheduler.run(COMMON_LANE, range_members(merged.ranges))
+    ranges = []
+    if merged.ranges:
+        ranges = await services.scheduler.run(COMMON_LANE, range_pieces(merged.ranges))
     return Response(
         merged_body(
             merged,

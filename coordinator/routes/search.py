@@ -16,7 +16,7 @@ from coordinator.http.result_bodies import (
     BUCKETS_FAST_MAX,
     facet_body,
     facet_members,
-    range_members,
+    range_pieces,
     search_body,
     server_timing,
 )
@@ -253,7 +253,7 @@ async def rendered_search(
     if result.facets and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
         facets = await services.scheduler.run(lane, facet_members(result.facets))
     if result.ranges and sum([len(one.keys) for one in result.ranges]) > RANGE_BUCKETS_FAST_MAX:
-        ranges = await services.scheduler.run(lane, range_members(result.ranges))
+        ranges = await services.scheduler.run(lane, range_pieces(result.ranges))
     if facets is not None or ranges is not None:
         await services.scheduler.wait_turn(lane)
     return search_body(result, request_id, total_us, "timings" in parameters.show, facets, ranges)

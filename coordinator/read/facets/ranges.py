@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,6 +28,9 @@ BUCKETS_FAST_MAX: Final = 1_000
 encoded: these take half a millisecond."""
 STEP_BUCKETS: Final = 250
 """Of one step: an interval takes 0.5 µs to encode, a cell of a grid 1.5 µs."""
+STEP_NUMBERS: Final = 4_000
+STEP_TEXTS: Final = 1_000
+"""Keys of a step of adding up, about: 40 ns each, and 500 ns where they are texts."""
 _GREATEST: Final = sys.float_info.max
 
 
@@ -58,12 +62,12 @@ def merge_ranges(
     results = []
     for i, request in enumerate(requests):
         parts = [answer.ranges[i] for _, answer in answers]
-        counted = [
-            CountedKeys(_keys_of(one), np.frombuffer(one.counts, np.uint32).astype(np.int64))
-            for one in parts
-        ]
-        for one in counted:
-            _check_number(request, len(one.keys), limits)
+        counted = []
+        for one in parts:
+            part_counts = np.frombuffer(one.counts, np.uint32).astype(np.int64)
+            _check_number(request, len(part_counts), limits)
+            counted.append(CountedKeys(_keys_of(one), part_counts))
+            yield
         keys, counts = yield from added_up(request, counted)
         _check_number(request, len(keys), limits)
         missing = sum([one.num_missing for one in parts])
@@ -86,45 +90,77 @@ class CountedKeys(NamedTuple):
 def added_up(
     request: RangeRequest, parts: Sequence[CountedKeys]
 ) -> Generator[None, None, CountedKeys]:
-    """Add up the counts of the same request; yield regularly."""
+    """Add up the counts of the same request; yield regularly.
+
+    Keys of all parts are cut at the same ones, so that each piece is added up by itself.
+    """
+    if len(parts) == 1:
+        return parts[0]
     num_given = len(request.bounds or request.rings)
-    keys, counts = np.arange(num_given), np.zeros(num_given, np.int64)
-    for part in parts:
-        if isinstance(part.keys, list):
-            return (yield from _added_up_one_by_one(parts))
-        if np.array_equal(keys, part.keys):
-            counts = counts + part.counts
-        elif not len(keys):
-            keys, counts = part.keys, part.counts
-        else:
-            # Both ascend, so that a stable sort only merges them.
-            both = np.concatenate((keys, part.keys))
-            order = np.argsort(both, kind="stable")
-            both = both[order]
-            starts = np.flatnonzero(np.concatenate(((True,), both[1:] != both[:-1])))
-            keys = both[starts]
-            counts = np.add.reduceat(np.concatenate((counts, part.counts))[order], starts)
+    if num_given or not parts:
+        counts = sum([part.counts for part in parts], np.zeros(num_given, np.int64))
+        return CountedKeys(np.arange(num_given), counts)
+    is_of_numbers = not any(isinstance(part.keys, list) for part in parts)
+    if not is_of_numbers:
+        parts = [CountedKeys(_listed(part.keys), part.counts) for part in parts]
+    add_up = _added_up_numbers if is_of_numbers else _added_up_one_by_one
+    pieces: list[CountedKeys] = []
+    texts: list[Any] = []
+    for piece in _cut(parts, STEP_NUMBERS if is_of_numbers else STEP_TEXTS):
+        pieces.append(add_up(piece))
+        if not is_of_numbers:
+            texts += pieces[-1].keys
         yield
-    return CountedKeys(keys, counts)
+    counts = np.concatenate([piece.counts for piece in pieces])
+    if is_of_numbers:
+        return CountedKeys(np.concatenate([piece.keys for piece in pieces]), counts)
+    return CountedKeys(texts, counts)
 
 
-def _added_up_one_by_one(parts: Sequence[CountedKeys]) -> Generator[None, None, CountedKeys]:
-    """Add up the counts of dates, or where numbers are beyond 64 bits; yield regularly."""
+def _cut(parts: Sequence[CountedKeys], num_keys: int) -> Iterator[list[CountedKeys]]:
+    """Yield the parts cut at the same keys, into pieces of at most twice so many keys."""
+    spacing = num_keys // len(parts) + 1
+    samples = sorted([key for part in parts for key in _listed(part.keys[::spacing])])
+    starts = [0] * len(parts)
+    for key in samples[len(parts) :: len(parts)]:
+        ends = [
+            bisect_left(part.keys, key, start) for part, start in zip(parts, starts, strict=True)
+        ]
+        yield _pieces(parts, starts, ends)
+        starts = ends
+    yield _pieces(parts, starts, [len(part.keys) for part in parts])
+
+
+def _pieces(
+    parts: Sequence[CountedKeys], starts: Sequence[int], ends: Sequence[int]
+) -> list[CountedKeys]:
+    return [
+        CountedKeys(part.keys[start:end], part.counts[start:end])
+        for part, start, end in zip(parts, starts, ends, strict=True)
+    ]
+
+
+def _added_up_numbers(parts: Sequence[CountedKeys]) -> CountedKeys:
+    """Add up the counts of numbers."""
+    keys = np.concatenate([part.keys for part in parts])
+    if not len(keys):
+        return CountedKeys(keys, keys)
+    # They ascend in each part, so that a stable sort only merges them.
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate(((True,), keys[1:] != keys[:-1])))
+    counts = np.concatenate([part.counts for part in parts])[order]
+    return CountedKeys(keys[starts], np.add.reduceat(counts, starts))
+
+
+def _added_up_one_by_one(parts: Sequence[CountedKeys]) -> CountedKeys:
+    """Add up the counts of dates, or of numbers beyond 64 bits."""
     sums: dict[Any, int] = {}
     for part in parts:
-        for start in range(0, len(part.keys), STEP_BUCKETS):
-            step = slice(start, start + STEP_BUCKETS)
-            keys, counts = _listed(part.keys[step]), part.counts[step].tolist()
-            for key, count in zip(keys, counts, strict=True):
-                sums[key] = sums.get(key, 0) + count
-            yield
-    ordered = sorted(sums)
-    totals = np.zeros(len(ordered), np.int64)
-    for start in range(0, len(ordered), STEP_BUCKETS):
-        yield
-        step = slice(start, start + STEP_BUCKETS)
-        totals[step] = [sums[key] for key in ordered[step]]
-    return CountedKeys(ordered, totals)
+        for key, count in zip(part.keys, part.counts.tolist(), strict=True):
+            sums[key] = sums.get(key, 0) + count
+    keys = sorted(sums)
+    return CountedKeys(keys, np.array([sums[key] for key in keys], np.int64))
 
 
 def _listed(keys: NDArray[np.int64] | list[Any]) -> list[Any]:

@@ -7,11 +7,13 @@ import math
 import sys
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS, Limits
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import RangeCounts, RangeRequest
-from coordinator.http.result_bodies import range_members
+from coordinator.http.result_bodies import range_pieces
 from coordinator.read.facets import ranges
 from coordinator.read.facets.ranges import (
     CountedKeys,
@@ -111,8 +113,10 @@ def test_edges_are_the_same_one_by_one_and_together(numbers: list[int], step: in
 _COUNTS = st.dictionaries(st.integers(-30, 30), st.integers(1, 2**32 - 1))
 
 
-@given(st.lists(_COUNTS, max_size=5), st.booleans())
-def test_counts_of_shards_are_added_up(shards: list[dict[int, int]], is_of_dates: bool) -> None:
+@given(st.lists(_COUNTS, max_size=5), st.booleans(), st.integers(1, 40))
+def test_counts_of_shards_are_added_up(
+    shards: list[dict[int, int]], is_of_dates: bool, num_keys: int
+) -> None:
     request = RangeRequest("price", interval=1)
     parts = []
     for one in shards:
@@ -120,12 +124,36 @@ def test_counts_of_shards_are_added_up(shards: list[dict[int, int]], is_of_dates
         counts = np.array([one[key] for key in keys], np.int64)
         parts.append(CountedKeys(keys if is_of_dates else np.array(keys, np.int64), counts))
 
-    total = run_to_completion(added_up(request, parts))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges, "STEP_NUMBERS", num_keys)
+        patch.setattr(ranges, "STEP_TEXTS", num_keys)
+        total = run_to_completion(added_up(request, parts))
 
     expected: Counter[int] = Counter()
     for one in shards:
         expected.update(one)
     assert list(zip(*total, strict=True)) == sorted(expected.items())
+
+
+@pytest.mark.parametrize("num_shards", [2, 5, 64])
+def test_no_step_adds_up_many_keys(monkeypatch: pytest.MonkeyPatch, num_shards: int) -> None:
+    lengths: list[int] = []
+
+    def noted(parts: Sequence[CountedKeys]) -> CountedKeys:
+        lengths.append(sum([len(part.keys) for part in parts]))
+        return parts[0]
+
+    monkeypatch.setattr(ranges, "_added_up_numbers", noted)
+    random = np.random.default_rng(num_shards)
+    parts = []
+    for shard in range(num_shards):
+        keys = np.unique(random.integers(0, 10 ** (3 + shard % 4), 20_000))
+        parts.append(CountedKeys(keys, np.ones(len(keys), np.int64)))
+
+    run_to_completion(added_up(RangeRequest("price", interval=1), parts))
+
+    assert sum(lengths) == sum([len(part.keys) for part in parts])
+    assert max(lengths) <= 2 * ranges.STEP_NUMBERS + 2 * num_shards
 
 
 @pytest.mark.parametrize("is_of_dates", [False, True])
@@ -145,11 +173,23 @@ def test_no_step_is_of_many_buckets(monkeypatch: pytest.MonkeyPatch, is_of_dates
         request = RangeRequest("made", calendar="day")
     result = RangeResult(request, keys, np.ones(10_000, np.int64))
 
-    steps = range_members([result, result])
+    steps = range_pieces([result, result])
     for _ in steps:
         assert sum(named) <= ranges.STEP_BUCKETS
         named.clear()
 
-    whole = run_to_completion(range_members([result]))
-    (counted,) = json.loads(b"{%b}" % whole[0]).values()
-    assert [one["doc_count"] for one in counted] == [1] * 10_000
+    counted = json.loads(b"".join(run_to_completion(range_pieces([result]))))
+    assert [one["doc_count"] for one in counted[request.field]] == [1] * 10_000
+
+
+@pytest.mark.parametrize("num_keys", [(), (0,), (3,), (0, 2), (600, 0, 1)])
+def test_pieces_make_an_object(num_keys: tuple[int, ...]) -> None:
+    results = [
+        RangeResult(RangeRequest(f"f{i}", interval=2), np.arange(num), np.arange(num))
+        for i, num in enumerate(num_keys)
+    ]
+
+    found = b"".join(run_to_completion(range_pieces(results)))
+
+    whole = {one.request.field: list(chain.from_iterable(listed_buckets(one))) for one in results}
+    assert found == orjson.dumps(whole)
