@@ -19,7 +19,9 @@ from shard.collect.facets import calendar_buckets, histograms, range_counts
 from shard.collect.facets.histograms import histogram_of
 from shard.collect.facets.range_counts import count_ranges
 from shard.query.matches import Matches
+from shard.read import search_cost, searcher
 from shard.segment.snapshot import Snapshot
+from tests.shard.collect.top_hits.test_top_k import request as searched
 from tests.shard.columns_model import Item, World
 
 ITEMS: list[Item] = [{"price": [i, i + 7] if i % 5 == 0 else i} for i in range(80)]
@@ -73,6 +75,21 @@ def test_a_column_that_was_evicted_is_made_again_after_as_many(
         assert len(cache) == 0
         assert counted(snapshot, REQUEST) == expected()
         assert len(cache) == 1
+
+
+def test_a_search_that_numbers_many_documents_is_slow_until_their_column_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = World(ITEMS).snapshot
+    search = searched(ranges=(REQUEST,))
+    monkeypatch.setattr(search_cost, "NUMBERED_FAST_MAX", len(ITEMS))
+    assert not search_cost.is_slow(snapshot, search)
+    monkeypatch.setattr(search_cost, "NUMBERED_FAST_MAX", len(ITEMS) - 1)
+    assert search_cost.is_slow(snapshot, search)
+
+    searcher.search(snapshot, search)
+
+    assert not search_cost.is_slow(snapshot, search)
 
 
 def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
