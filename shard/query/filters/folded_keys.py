@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _STEP_KEYS: Final = 4_096
 """Keys that are folded at a time: joining them does not hold up other threads."""
 _NO_OFFSETS: Final = np.zeros(1, np.int64)
-
-
 _NO_KEYS: Final = KeyArena(np.zeros(0, np.uint8), _NO_OFFSETS)
 
 

@@ -24,9 +24,10 @@ import numpy as np
 
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import kernel
-from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
+from common.kernels.types import I64Array, U64Array, int64, uint64
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity
+from shard.query.scoring.top_k_selection import GREATEST, pick
 from shard.segment.doc_sets import NO_BITS, bitset_of, empty_bitset
 from shard.segment.text.postings_cursor import Wanted
 
@@ -62,21 +63,6 @@ def _add_pair(
             is_chain = int64(all_three >> uint64(bit) & uint64(1))
             most[(position << 6) + bit] += unit * (1 + (CHAIN_MAX - 1) * is_chain)
             both &= both - uint64(1)
-
-
-@kernel
-def _pick(
-    docs: U32Array, totals: I64Array, most: I64Array, least: int
-) -> tuple[U32Array, I64Array]:
-    """Return the documents that reach a score with the most that is added to each."""
-    near = np.empty(len(docs) + 1, np.uint32)
-    near_totals = np.empty(len(docs) + 1, np.int64)
-    count = 0
-    for i in range(len(docs)):
-        near[count] = docs[i]
-        near_totals[count] = totals[i]
-        count += totals[i] + most[docs[i]] >= least
-    return near[:count], near_totals[:count]
 
 
 def pays_off(lists: TermLists, proximity: Proximity, num_docs: int) -> bool:
@@ -123,5 +109,6 @@ def pick_in_reach(
         unit = math.ceil(weight * proximity.unit * (1.0 + 1e-9)) + 1
         _add_pair(before, first, second, unit, most)
         before, first = first, second
-    near: tuple[NDArray[np.uint32], NDArray[np.int64]] = _pick(docs, totals, most, least)
+    near: tuple[NDArray[np.uint32], NDArray[np.int64]]
+    near = pick(docs, totals + most[docs], least, GREATEST, totals)
     return near

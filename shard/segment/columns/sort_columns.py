@@ -309,10 +309,17 @@ def plain_double(key: U64) -> float:
     return float(np.uint64(bits).view(np.float64))
 
 
+@kernel(allocates=False)
+def _fill_doubles(keys: U64Array, doubles: F64Array) -> None:
+    for i in range(len(keys)):
+        doubles[i] = plain_double(keys[i])
+
+
 def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return the doubles of ascending keys; meaningless for keys of other types."""
-    bits: NDArray[np.uint64] = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
-    return bits.view(np.float64)
+    doubles = np.empty(len(keys))
+    _fill_doubles(keys, doubles)
+    return doubles
 
 
 def plain_number(double: float, residual: int) -> int | float:
