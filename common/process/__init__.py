@@ -8,5 +8,6 @@ loop_scheduler   long steps of an event loop take turns
 thread_pool      pools of threads; priority: of threads
 uncancelled      waiting for work that continues when its waiter is cancelled
 memory_trimming  freed memory goes back to the system; available_memory: how much there is
+open_files       how many there may be; room for their descriptors
 fault_injection  points at which tests make a process fail
 """

@@ -4,7 +4,7 @@ supervisor           starts, watches, restarts and stops all others
 child_process        one of them, made by fork_server_client (they import lean_aiohttp)
 startup_listener     answers until the coordinator listens; port_holder: who else has the port
 coordinator_slots    what several coordinators inherit
-descriptor_limit     how many files each may have open; kernel_preparation: compiled kernels for all
+kernel_preparation   compiled kernels for all
 
 coordinator          the process that owns the data; its components: service_factory
 reader_coordinator   another one, which only searches; process_setup: what both begin with

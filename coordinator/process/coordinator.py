@@ -44,7 +44,6 @@ from coordinator.http.reader_reports import Reports
 from coordinator.http.services import Services
 from coordinator.http.unsafe_address import UnsafeAddress, is_open_to_all
 from coordinator.process.coordinator_slots import CoordinatorSlot
-from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.port_holder import PORT_TRY_SECONDS, PORT_WAIT_SECONDS, port_taken
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import make_services
@@ -116,7 +115,6 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
     else:
         os.set_inheritable(inherited.lock, False)
         remove_unfinished_writes(settings.data_dir)
-    raise_descriptor_limit()
     coordinator = _Coordinator(settings, inherited)
     stop = prepare_loop(settings)
     if not settings.snapshot_dir:  # else it may be shared

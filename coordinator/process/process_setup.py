@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.process import logs
 from common.process.memory_trimming import configure_allocator
+from common.process.open_files import enlarge_descriptor_table, raise_descriptor_limit
 from common.process.priority import keep_up, run_in_background
 from common.process.thread_pool import ThreadPool
 
@@ -21,12 +22,14 @@ SWITCH_SECONDS: Final = 0.0002
 
 
 def prepare_process(name: str, settings: Settings) -> None:
-    """Set up logs, memory and threads, before the event loop runs.
+    """Set up logs, memory, open files and threads, before the event loop runs.
 
     Args:
         name: of the process, in its logs.
         settings: of the service.
     """
+    raise_descriptor_limit()
+    enlarge_descriptor_table()
     sys.setswitchinterval(SWITCH_SECONDS)
     logs.configure(name, level=settings.log_level, style=settings.log_style)
     configure_allocator()

@@ -37,7 +37,6 @@ from coordinator.http.reader_messages import Outbox
 from coordinator.http.reader_reports import Reporter
 from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
-from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import analytics_arguments, make_services
 from coordinator.routes import ROUTES
@@ -69,7 +68,6 @@ def run_reader(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
 async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> int:
     """Start the reader, wait for a signal, stop the reader."""
     watch_parent(parent_pipe)
-    raise_descriptor_limit()
     stop = prepare_loop(settings)
     reader = _Reader(settings, slot)
     try:

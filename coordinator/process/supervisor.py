@@ -38,12 +38,12 @@ from common.endpoint_files import forget_endpoints
 from common.errors import CommandError
 from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
+from common.process.open_files import raise_descriptor_limit
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import let_processes_find_us
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
-from coordinator.process.descriptor_limit import raise_descriptor_limit
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.kernel_preparation import prepare_kernels
 from coordinator.process.port_holder import (

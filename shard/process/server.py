@@ -28,6 +28,7 @@ from common.process.available_memory import available_bytes
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.memory_trimming import configure_allocator, trim_periodically
+from common.process.open_files import enlarge_descriptor_table
 from common.process.parent_death import (
     EXIT_CANNOT_START,
     EXIT_STORAGE_FAILED,
@@ -80,6 +81,7 @@ def run(identity: Identity, settings: ShardSettings) -> int:
     """Serve until a signal comes; return the exit status."""
     if identity.parent_pipe is not None:
         ask_for_parent_death_signal()
+    enlarge_descriptor_table()
     configure_allocator()
     widen_caches(available_bytes() // identity.num_shards)
     try:
