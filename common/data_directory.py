@@ -172,6 +172,8 @@ _REMEDIES: Final = {
 
 def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
     """Return what the system refused at a start as one line that says what to do."""
+    if isinstance(error, NotADirectoryError):
+        return DataDirectoryError(f"{data} is not a folder; name another with --data-dir")
     remedy = _REMEDIES.get(error.errno or 0, "look after its disk")
     what = error.strerror or str(error)
     return DataDirectoryError(
@@ -184,6 +186,11 @@ def create(data: Path) -> None:
     """Make the directory if it is not there."""
     try:
         make_folder(data)
+    except FileExistsError as error:
+        what = "is not a folder"
+        if data.is_symlink() and not data.exists():
+            what = f"is a symbolic link to {data.readlink()}, which does not exist"
+        raise DataDirectoryError(f"{data} {what}; name another with --data-dir") from error
     except OSError as error:
         raise DataDirectoryError(
             f"cannot make the data directory {data}: {error.strerror}; name another with --data-dir"

@@ -235,7 +235,9 @@ def read_limits(sources: Sources) -> tuple[Limits, list[Origin]]:
         try:
             overrides[name] = _integer(found[0])
         except (ValueError, TypeError) as error:
-            raise SettingError(f"{found[1]}: the limit must be a positive integer") from error
+            raise SettingError(
+                f"{found[1]}: limits.{name} must be a positive integer, not {found[0]!r}"
+            ) from error
         origins[name] = found[1]
     try:
         limits = Limits.from_overrides(overrides)
@@ -288,7 +290,9 @@ def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, or
     try:
         converted = _CONVERTERS[kind](value)
     except (ValueError, TypeError) as error:
-        raise SettingError(f"{origin}: {name} must be {_wanted(field, kind)}") from error
+        raise SettingError(
+            f"{origin}: {name} must be {_wanted(field, kind)}, not {value!r}"
+        ) from error
     except RuntimeError as error:  # of `expanduser`
         raise SettingError(f"{origin}: there is no home directory for {value}") from error
     low, high = field.metadata["at_least"], field.metadata["at_most"]
@@ -309,6 +313,8 @@ def _wanted(field: dataclasses.Field[Any], kind: Any) -> str:
         return "one of " + ", ".join(field.metadata["choices"])
     if kind is bool:
         return "true or false"
+    if kind is Path:
+        return f"a path ({field.metadata['unit']})"
     if kind not in (int, float):
         return f"a text ({field.metadata['unit']})"
     what = "an integer" if kind is int else "a number"
@@ -353,6 +359,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _path(value: Any) -> Path:
+    """Convert a path; an empty one is a mistake, and not the working directory."""
+    if not value:
+        raise ValueError
+    return Path(value).expanduser()
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -364,6 +377,6 @@ _CONVERTERS: dict[Any, Any] = {
     float: _number,
     bool: _boolean,
     str: _text,
-    Path: lambda value: Path(value).expanduser(),
+    Path: _path,
     tuple[str, ...]: _texts,
 }

@@ -2,7 +2,8 @@
 
 It is found by the first of these: `--url`; `--host` and `--port`; the data directory named by
 `--data-dir`; FACETD_URL; the data directory of the settings, where a running service records its
-address; the address in the settings. The command line takes precedence over the environment.
+address; the address in the settings. The command line takes precedence over the environment. A data
+directory that the command line names must have a running service: a command must not reach another.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any, Final
 
 import click
 
+from common.endpoint_files import read_coordinator_endpoint
 from coordinator import settings as settings_module
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.settings_options import is_given
-from coordinator.clients.http_client import Client, find_url
+from coordinator.clients.http_client import Client, ClientError, find_url
 from coordinator.settings import Settings
 
 STARTING_SECONDS: Final = 60.0
@@ -66,6 +68,20 @@ class ConnectionOptions:
             return None
         return os.environ.get("FACETD_URL") or None
 
+    def find_url(self, settings: Settings) -> str:
+        """Return the URL of the service.
+
+        Raises:
+            ClientError: none runs on the data directory that the command line names.
+        """
+        named, data = self.named_url, settings.data_dir
+        if named is None and self.has("data_dir") and read_coordinator_endpoint(data) is None:
+            raise ClientError(
+                f"no facetd runs on {data} that this user can see; start it with facetd serve "
+                f"--data-dir {data}, or name one with --url"
+            )
+        return find_url(named, data, settings.host, settings.port)
+
     def client(
         self, *, starting_seconds: float = STARTING_SECONDS, read_seconds: float | None = None
     ) -> Client:
@@ -78,7 +94,7 @@ class ConnectionOptions:
         settings = self.settings()
         longest_read = settings.limits.request_timeout_ms_max / 1000 + PATIENCE_SECONDS
         return Client(
-            find_url(self.named_url, settings.data_dir, settings.host, settings.port),
+            self.find_url(settings),
             self.key or os.environ.get("FACETD_KEY") or None,
             read_seconds=longest_read if read_seconds is None else read_seconds,
             change_seconds=settings.configure_timeout_ms / 1000 + PATIENCE_SECONDS,

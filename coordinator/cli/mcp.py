@@ -9,7 +9,6 @@ import click
 
 from common.errors import CommandError
 from coordinator.cli.connection_options import ConnectionOptions, with_service
-from coordinator.clients.http_client import find_url
 
 
 @click.command()
@@ -36,8 +35,7 @@ def mcp(service: ConnectionOptions, allow_writes: bool) -> None:
             "the Model Context Protocol needs a library that is not installed: "
             "pip install 'facetd[mcp]'"
         ) from None
-    settings = service.settings()
-    url = find_url(service.named_url, settings.data_dir, settings.host, settings.port)
+    url = service.find_url(service.settings())
     key = service.key or os.environ.get("FACETD_KEY") or None
     try:
         client = AsyncClient(url, key)

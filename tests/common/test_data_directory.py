@@ -127,6 +127,17 @@ def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
         data_directory.create(tmp_path / "file" / "data")
 
 
+def test_what_is_no_folder_is_said(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.touch()
+    link.symlink_to(tmp_path / "unmounted")
+    for use in (data_directory.create, data_directory.read_manifest):
+        with pytest.raises(DataDirectoryError, match=f"^{file} is not a folder; .*--data-dir$"):
+            use(file)
+    with pytest.raises(DataDirectoryError, match=r"link to .*/unmounted, which does not exist; "):
+        data_directory.create(link)
+
+
 @pytest.mark.parametrize(
     ("number", "expected", "message"),
     [

@@ -45,7 +45,10 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({"FACETD_PORT": "x"}, "FACETD_PORT: port must be an integer from 0 to 65535"),
+        (
+            {"FACETD_PORT": "x"},
+            "FACETD_PORT: port must be an integer from 0 to 65535 (port), not 'x'",
+        ),
         ({"FACETD_PORT": "70000"}, "from 0 to 65535"),
         ({"FACETD_PORT": "1_0"}, "integer"),
         ({"FACETD_PORT": "３"}, "integer"),
@@ -55,7 +58,10 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
         ({"FACETD_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
         ({"FACETD_STOP_GRACE_SECONDS": "nan"}, "a number of at least 0.0"),
         ({"FACETD_LIMIT_PER_PAGE_MAX": "0"}, "positive integer"),
-        ({"FACETD_LIMIT_PER_PAGE_MAX": "x"}, "positive integer"),
+        (
+            {"FACETD_LIMIT_PER_PAGE_MAX": "x"},
+            "limits.per_page_max must be a positive integer, not 'x'",
+        ),
         ({"FACETD_LIMIT_NONSENSE": "1"}, "unknown limit 'nonsense'"),
         (
             {"FACETD_DATA_DIR": "~nosuchuser/a"},
@@ -73,6 +79,14 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
 def test_a_wrong_value_says_what_would_be_valid(environment: dict[str, str], message: str) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
         load({}, environment)
+
+
+def test_an_empty_data_directory_is_not_the_working_directory() -> None:
+    """As of a script whose variable is not set: --data-dir "$DATA"."""
+    with pytest.raises(
+        SettingError, match=r"--data-dir: data_dir must be a path \(folder\), not ''"
+    ):
+        load({"data_dir": ""}, {})
 
 
 @pytest.mark.parametrize(

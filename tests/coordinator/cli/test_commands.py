@@ -137,6 +137,14 @@ class TestStatus:
         assert b"is facetd running?" in shown.stderr
         assert b"Traceback" not in shown.stderr
 
+    def test_a_directory_without_a_service_is_not_another_service(
+        self, service: Service, tmp_path: Path
+    ) -> None:
+        """Or a deletion meant for a test would reach the service at the usual port."""
+        shown = run_command(*("status", "--data-dir", str(tmp_path)), FACETD_PORT=str(service.port))
+        assert shown.returncode == 1
+        assert f"no facetd runs on {tmp_path}".encode() in shown.stderr
+
 
 def _demo(data: Path, port: int = 0, **environment: str) -> str:
     """Return what a demo says once it serves; it is stopped then.
