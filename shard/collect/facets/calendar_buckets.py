@@ -9,7 +9,8 @@ belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 86
 Monday, and the first one has a Thursday. 30 February is in a month, but in no week and on no day.
 A week as text, such as 2020-W01, is no date: it may begin or end in another year.
 
-Each distinct text of a segment is parsed once; its code then leads to its bucket.
+The texts of a segment are read once; a text's code then leads to its bucket. A kernel finds texts
+that are in the same one: days as written, or hours and spans. Of these, Python parses the first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.iso_dates import spans_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,13 +147,15 @@ def calendar_buckets(
     calendar, time_zone = request.calendar, request.time_zone
 
     def make() -> tuple[list[str], NDArray[np.int64]]:
+        first_texts, group_of = _group(texts, calendar, time_zone)
         positions: dict[str, int] = {}
-        bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
-        for number, key in enumerate(texts.all_keys()):
+        bucket_of_group = np.zeros(len(first_texts), np.int64)
+        for group, key in enumerate(texts.keys(first_texts.tolist())):
             name = bucket_of(key.decode("utf-8", "replace"), calendar, time_zone)
             if name is not None:
-                bucket = positions.setdefault(name, len(positions) + 1)
-                bucket_of_code[number + 1] = bucket
+                bucket_of_group[group] = positions.setdefault(name, len(positions) + 1)
+        bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
+        bucket_of_code[1:] = bucket_of_group[group_of]
         return list(positions), bucket_of_code
 
     return COLUMN_CACHE.get_or_make(
@@ -160,3 +164,25 @@ def calendar_buckets(
         lambda made: made[1].nbytes + _NAME_BYTES * len(made[0]),
         segment,
     )
+
+
+def _group(
+    texts: TextColumn, calendar: str, time_zone: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Group texts that are in the same bucket.
+
+    Returns:
+        (the first text of each group; by text: its group).
+    """
+    span = timedelta(hours=1) if calendar == "hour" else _DAY
+    if _FIXED.fullmatch(calendar):
+        span = _span_of(calendar)
+    spans, are_left = spans_of(
+        texts.arena, span // timedelta(seconds=1), are_times_read=time_zone is None
+    )
+    read, left = np.flatnonzero(~are_left), np.flatnonzero(are_left)
+    _, firsts, groups = np.unique(spans[read], return_index=True, return_inverse=True)
+    group_of = np.empty(texts.num_values, np.int64)
+    group_of[read] = groups
+    group_of[left] = np.arange(len(firsts), len(firsts) + len(left))
+    return np.concatenate([read[firsts], left]), group_of

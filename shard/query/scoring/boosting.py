@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.boosts import FUNCTIONS, Boost, timestamp_of
+from common.boosts import FUNCTIONS, Boost
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query.filters import filter_bitsets
 from shard.query.matches import Matches
@@ -24,6 +24,7 @@ from shard.query.scoring.boost_functions import (
     write_factors,
 )
 from shard.segment.columns.geo_columns import geo_column
+from shard.segment.columns.iso_dates import timestamps_of
 from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
 from shard.segment.columns.text_columns import TextColumn
 from shard.segment.doc_sets import are_in
@@ -200,8 +201,7 @@ def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArra
     """Return the moment of every text of a column, by rank; cached."""
 
     def make() -> NDArray[np.float64]:
-        read = [timestamp_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
-        by_number = np.array([np.nan if one is None else one for one in read], np.float64)
+        by_number = timestamps_of(texts.arena)
         return by_number if texts.order is None else by_number[texts.order]
 
     key = ("moments", view.segment.uid, field, texts.identity)
