@@ -8,6 +8,10 @@ arenas alone would keep these forever, so free memory is returned to the system 
 has grown by a few megabytes, or uses a few megabytes less, and when an index that was written to
 becomes idle. Few arenas waste less memory.
 
+An arena hands out pages that were used before: a block of which little is written, such as the 3 MB
+of lists that LMDB allocates for each environment, takes all of its size. `on_new_pages` has the
+system map such blocks, so that they take the pages that are written.
+
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.
 
@@ -22,6 +26,8 @@ import functools
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +41,9 @@ MMAP_THRESHOLD_BYTES = 32 << 20
 """Larger arrays are mappings of their own; the greatest value that glibc takes."""
 TRIM_THRESHOLD_BYTES = 2 << 20
 """Free memory at the end of an arena that the allocator keeps: a trim does not return it."""
+NEW_PAGES_BYTES = 1 << 20
+"""Blocks of this size and more are mapped separately by `on_new_pages`."""
+_TAKEN_MAX = 1_024
 ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
 """Growth, or loss of what is in use, after which free memory is returned."""
@@ -45,16 +54,86 @@ POLL_SECONDS = 2.0
 @functools.cache  # each object creates a class, which is a reference cycle
 def _libc() -> ctypes.CDLL | None:
     libc = ctypes.CDLL(None)
-    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
+    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
+        return None
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.malloc_usable_size.argtypes = libc.free.argtypes = [ctypes.c_void_p]
+    libc.malloc_usable_size.restype = ctypes.c_size_t
+    return libc
 
 
 def configure_allocator() -> None:
     """Set thresholds and arenas; call it before threads are started."""
+    _set(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+    _set(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
+    _set(_M_ARENA_MAX, ARENAS_MAX)
+
+
+def _set(option: int, value: int) -> None:
     libc = _libc()
     if libc is not None:
-        libc.mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
-        libc.mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
-        libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
+        libc.mallopt(option, value)
+
+
+class _MmapThreshold:
+    """The size from which glibc maps a block separately if no free one serves; of the process.
+
+    It is low for as long as anybody wants that, and otherwise what `configure_allocator` sets.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_users = 0
+
+    @contextmanager
+    def lowered(self) -> Iterator[None]:
+        """Let it be `NEW_PAGES_BYTES` for the body, or for longer if others want it."""
+        with self._lock:
+            self._num_users += 1
+            _set(_M_MMAP_THRESHOLD, NEW_PAGES_BYTES)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_users -= 1
+                if self._num_users == 0:
+                    _set(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+
+
+_mmap_threshold = _MmapThreshold()
+
+
+@contextmanager
+def on_new_pages() -> Iterator[None]:
+    """Have the system map the large blocks that this thread allocates in the body.
+
+    glibc maps a block only if its arena has no free one that is large enough. So all of these are
+    taken for the duration of the body, without touching them: some microseconds for each.
+    """
+    libc = _libc()
+    if libc is None:
+        yield
+        return
+    taken: list[int] = []
+    with _mmap_threshold.lowered():
+        while len(taken) < _TAKEN_MAX:
+            block = libc.malloc(NEW_PAGES_BYTES)
+            if block is None:
+                break
+            taken.append(block)
+            if _is_mapped(libc, block):
+                break
+        try:
+            yield
+        finally:
+            for block in taken:
+                libc.free(block)
+
+
+def _is_mapped(libc: ctypes.CDLL, block: int) -> bool:
+    """Return whether a block of `NEW_PAGES_BYTES` is a mapping: then it fills its last page."""
+    return int(libc.malloc_usable_size(block)) >= NEW_PAGES_BYTES + _PAGE_BYTES // 2
 
 
 def trim() -> None:

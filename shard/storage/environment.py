@@ -48,6 +48,7 @@ import lmdb
 
 from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
+from common.process.memory_trimming import on_new_pages
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
@@ -309,18 +310,19 @@ class Environment:
         file_bytes: int = 0,
     ) -> Environment:
         try:
-            env = lmdb.open(
-                str(folder),
-                map_size=_map_bytes_for(file_bytes, map_bytes_max),
-                max_dbs=len(SubDatabase),
-                max_readers=READERS_MAX,
-                sync=True,
-                metasync=True,
-                writemap=False,
-                readahead=False,
-                meminit=False,
-                max_spare_txns=4,
-            )
+            with on_new_pages():  # LMDB's lists of free and changed pages: 3 MB, hardly used
+                env = lmdb.open(
+                    str(folder),
+                    map_size=_map_bytes_for(file_bytes, map_bytes_max),
+                    max_dbs=len(SubDatabase),
+                    max_readers=READERS_MAX,
+                    sync=True,
+                    metasync=True,
+                    writemap=False,
+                    readahead=False,
+                    meminit=False,
+                    max_spare_txns=4,
+                )
             try:
                 return cls(folder, env, map_bytes_max, fill)
             except BaseException:
