@@ -272,4 +272,8 @@ function askForKey(message, resolve) {
   );
 }
 
+// A relative address would be resolved again after each `pushState`, and the tab lose its icon.
+const tabIcon = document.querySelector("link[rel=icon]");
+tabIcon.href = tabIcon.href;
+
 route();

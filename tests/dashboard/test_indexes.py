@@ -25,6 +25,15 @@ def test_list_shows_items_size_shards_and_state(page: Any, service: Service, exp
     expect(row.get_by_role("listitem").filter(has_text="Genres")).to_be_visible()
 
 
+def test_the_tab_keeps_its_icon_on_the_pages_of_the_list(page: Any, service: Service) -> None:
+    """A relative address of the list's page would lead nowhere on an index's."""
+    page.goto("/dashboard")
+    page.get_by_role("link", name="films", exact=True).click()
+    page.wait_for_url("**/dashboard/films")
+    icon = page.evaluate("document.querySelector('link[rel=icon]').href")
+    assert icon == f"{service.url}/dashboard/assets/icon.svg"
+
+
 def test_create_configure_load_empty_and_remove(page: Any, service: Service, expect: Any) -> None:
     page.goto("/dashboard")
     page.get_by_role("button", name="Create index").first.click()

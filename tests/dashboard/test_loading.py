@@ -54,6 +54,28 @@ def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
     assert item == {"id": 3, "name": 'Tool "3"', "colour": "red", "price": 0.75, "tags": "x|y"}
 
 
+def test_a_review_that_is_long_keeps_its_buttons_in_sight(
+    browser: Any, service: Service, expect: Any
+) -> None:
+    table = ",".join(["description", *(f"column {n}" for n in range(20))])
+    table += "\n" + ",".join(["many words " * 20, *("a|b" for _ in range(20))])
+    with watched_page(browser, service, viewport={"width": 1280, "height": 700}) as page:
+        page.goto("/dashboard")
+        drop_file(page, ".page-head", "my tools.csv", table + "\n")
+        dialog = page.get_by_role("dialog")
+        dialog.evaluate("d => d.scrollTo({ top: 0, behavior: 'instant' })")
+        expect(dialog.get_by_role("button", name="Load", exact=True)).to_be_in_viewport(ratio=1)
+        name = dialog.get_by_role("rowheader", name="description")
+        lines = name.evaluate(
+            """th => { const range = document.createRange(); range.selectNodeContents(th);
+            return range.getClientRects().length; }"""
+        )
+        assert lines == 1, "a name is not broken beside room for it"
+        dialog.get_by_role("button", name="Load", exact=True).click()
+        expect(dialog.get_by_text("on disk and searchable")).to_be_visible()
+        assert "0.0 s" not in dialog.inner_text()
+
+
 def test_kinds_ids_and_facets_are_the_users_choice(
     page: Any, service: Service, expect: Any
 ) -> None:

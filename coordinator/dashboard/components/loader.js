@@ -14,7 +14,7 @@ import {
   mergeConfiguration,
   removeIndex,
 } from "../api.js";
-import { bytes, count, percent, plural } from "../format.js";
+import { bytes, count, duration, milliseconds, percent, plural } from "../format.js";
 import { COLUMN_KINDS } from "../sources/delimited.js";
 import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
 import { columnNotes, placeChoice } from "./column_notes.js";
@@ -127,7 +127,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     const tellTaken = () => {
       const isTaken = names.includes(nameInput.value.trim());
       nameNote.textContent = isTaken
-        ? "There is an index of this name: the items are added to it."
+        ? "There is an index of this name: the items are added, or replace those of the same id."
         : "A new index.";
       geoPoint?.setNew(!isFixed && !isTaken);
     };
@@ -299,7 +299,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         tile("Added", count(created)),
         tile("Replaced", count(updated)),
         tile("Rejected", count(rejected), rejected > 0),
-        tile("Time", `${seconds.toFixed(1)} s`),
+        tile("Time", seconds < 60 ? milliseconds(seconds * 1000) : duration(seconds)),
       ),
       h(
         "p",
