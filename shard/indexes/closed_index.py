@@ -62,7 +62,7 @@ class ClosedIndex(Struct, frozen=True, gc=False):
         if (
             manifest is None
             or manifest.settled is None
-            or manifest.settled.txn_id != meta.txn_id
+            or manifest.settled.meta_pages != meta.digest
             or manifest.txn_id > meta.txn_id
         ):
             return cls._peek(Path(folder), map_bytes_max, manifest, is_large)

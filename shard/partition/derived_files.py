@@ -37,6 +37,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.meta_page import MetaPage
 
 PIECES_MAX = 8
 """A dictionary in more pieces is rewritten as one."""
@@ -219,7 +220,7 @@ class DerivedFiles:
         next_record: int,
         txn_id: int,
         damaged: Iterable[int],
-        state: Callable[[], tuple[int, State] | None],
+        state: Callable[[], tuple[MetaPage, State] | None],
     ) -> None:
         """Write new dictionary values, then the manifest; remove files that it does not name.
 
@@ -229,7 +230,7 @@ class DerivedFiles:
             next_record: greater than every record in the files.
             txn_id: last transaction of data.mdb.
             damaged: live records that the segments leave out.
-            state: returns the newest transaction that is on disk, and the counters that it left;
+            state: returns the meta page, both of which are on disk, and the counters that it left;
                 None while one is being written.
 
         Raises:
@@ -273,6 +274,7 @@ class DerivedFiles:
             manifest is not None
             and manifest.settled is not None
             and manifest.settled.txn_id == txn_id
+            and manifest.settled.meta_pages != ""
             and manifest.revision == revision
             and [one.file for one in manifest.segments]
             == [None if one.path is None else one.path.name for one in segments]
@@ -337,8 +339,8 @@ def bytes_on_disk(folder: Path) -> int:
     return sum(sizes)
 
 
-def _settled(txn_id: int, state: State, num_bytes: int) -> Settled:
-    return Settled(txn_id, state.seq_max, state.num_docs, num_bytes)
+def _settled(meta: MetaPage, state: State, num_bytes: int) -> Settled:
+    return Settled(meta.txn_id, state.seq_max, state.num_docs, num_bytes, meta.digest)
 
 
 def _entry(segment: Segment) -> SegmentEntry:

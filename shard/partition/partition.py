@@ -48,6 +48,7 @@ from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment
 from shard.storage.group_log import State, read_state
+from shard.storage.meta_page import MetaPage
 from shard.storage.storage_errors import DamagedEnvironment
 
 
@@ -155,7 +156,7 @@ class Partition:
         environment = Environment.open(
             folder,
             settings.map_bytes_max,
-            synced_txn_id=-1 if settled is None else settled.txn_id,
+            synced_meta="" if settled is None else settled.meta_pages,
         )
         try:
             check_truth(environment, manifest)
@@ -433,14 +434,15 @@ class Partition:
                     self._add_to_purge_queue(records, generation)
                 del self._dropped[: len(dropped)]
 
-    def _state_on_disk(self) -> tuple[int, State] | None:
-        """Return the newest transaction and its counters; None while one is being written."""
+    def _state_on_disk(self) -> tuple[MetaPage, State] | None:
+        """Return the meta page and the counters; None while a transaction is being written."""
         try:
-            with self.environment.read() as txn:
+            meta = self.environment.meta_at_rest()
+            with self.environment.read() as txn:  # after it: fails if a commit has failed
                 txn_id, state = txn.id, read_state(txn)
-        except ServiceError:
+        except (ServiceError, DamagedEnvironment):
             return None  # the next write or read reports it
-        return (txn_id, state) if txn_id == self.environment.last_txn_id() else None
+        return (meta, state) if meta is not None and meta.txn_id == txn_id else None
 
     @property
     def is_at_rest(self) -> bool:

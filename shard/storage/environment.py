@@ -52,7 +52,7 @@ from common.process.memory_trimming import on_new_pages
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
-from shard.storage.meta_page import read_meta_page
+from shard.storage.meta_page import MetaPage, read_meta_page
 from shard.storage.reader_gate import ReaderGate
 from shard.storage.storage_errors import (
     CAUSES,
@@ -257,7 +257,7 @@ class Environment:
 
     @classmethod
     def open(
-        cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT, *, synced_txn_id: int = -1
+        cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT, *, synced_meta: str = ""
     ) -> Environment:
         """Check and open the environment of a folder; free the slots of dead readers.
 
@@ -266,11 +266,15 @@ class Environment:
         is acknowledged without being written again. LMDB syncs all pages of a commit before the
         meta page that names them, so only that page can be missing on the disk.
 
+        Or be there although LMDB has taken it back: if the device refuses a meta page, but has it,
+        the disk names a commit whose pages the next one overwrites. So it is not enough that the
+        last transaction is known to be synced: the other meta page must be, too.
+
         Args:
             folder: of the environment.
             map_bytes_max: greatest size of data.mdb.
-            synced_txn_id: a transaction that is known to be synced; if it is the last one, the file
-                is not synced again.
+            synced_meta: digest of meta pages that are known to be on disk; if the file has these,
+                it is not synced again.
 
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, truncated, damaged, or not LMDB's.
@@ -280,7 +284,7 @@ class Environment:
         """
         meta = read_meta_page(folder / DATA_FILE)
         try:
-            if meta.txn_id != synced_txn_id:
+            if meta.digest != synced_meta:
                 write_again(folder / DATA_FILE, meta.places)
         except OSError as error:
             if error.errno in CAUSES:
@@ -565,6 +569,18 @@ class Environment:
         LMDB's own number would not do: it may be that of a commit which another thread still syncs.
         """
         return self._last_txn_id
+
+    def meta_at_rest(self) -> MetaPage | None:
+        """Return the meta page while nothing is being written; else None.
+
+        It and the other one are on disk, unless a commit has failed: `read` raises then.
+        """
+        if not self._writing.acquire(blocking=False):
+            return None
+        try:
+            return read_meta_page(self.data_path)
+        finally:
+            self._writing.release()
 
     def copy(self, folder: Path) -> None:
         """Write a compact, consistent copy of data.mdb into a folder; writes go on meanwhile.

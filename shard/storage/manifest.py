@@ -68,6 +68,8 @@ class Settled(Struct, frozen=True):
     num_docs: int
     num_bytes: int
     """Size of the folder."""
+    meta_pages: str = ""
+    """Digest of both meta pages, as they are on disk; empty: an older program wrote this."""
 
 
 class IndexManifest(Struct, frozen=True):

@@ -5,14 +5,20 @@
 
 The page with the greater transaction number is the current one. The file must not end before its
 last page.
+
+A commit whose meta page the device refuses leaves bytes that no later one can tell from good ones:
+LMDB puts the former transaction number back, in memory, while the disk may have the new page whole.
+Which of the two the file *has* shows in the roots only, so `digest` covers all of both pages.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import xxhash
 
 from shard.storage.storage_errors import DamagedEnvironment
 
@@ -32,6 +38,8 @@ class MetaPage:
     txn_id: int
     main_root: int
     """Root page of the tree that names the sub-databases."""
+    digest: str
+    """Of what is used of both pages: any commit changes it, also one that failed."""
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
@@ -52,13 +60,15 @@ def read_meta_page(path: Path | str) -> MetaPage:
         raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
     try:  # (A start does this for each index; a file object would take twice as long.)
         size = os.fstat(file).st_size
-        first = _parse_meta(os.pread(file, _META_BYTES, 0))
+        content = os.pread(file, _META_BYTES, 0)
+        first = _parse_meta(content)
         if first is None:
             raise DamagedEnvironment(
                 f"{path} is empty or damaged ({size} bytes): restore it from a backup, "
                 "or remove the index"
             )
-        second = _parse_meta(os.pread(file, _META_BYTES, first.page_size))
+        other = os.pread(file, _META_BYTES, first.page_size)
+        second = _parse_meta(other)
     finally:
         os.close(file)
     newest = first if second is None or first.txn_id > second.txn_id else second
@@ -67,7 +77,7 @@ def read_meta_page(path: Path | str) -> MetaPage:
         raise DamagedEnvironment(
             f"{path} is truncated: {size} bytes instead of {expected}: restore it from a backup"
         )
-    return newest
+    return replace(newest, digest=xxhash.xxh3_64_hexdigest(content + other))
 
 
 def _parse_meta(page: bytes) -> MetaPage | None:
@@ -83,4 +93,5 @@ def _parse_meta(page: bytes) -> MetaPage | None:
         last_page=last_page,
         txn_id=txn_id,
         main_root=int.from_bytes(main_tree[-8:], "little"),
+        digest="",
     )

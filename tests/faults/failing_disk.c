@@ -27,6 +27,7 @@ struct control {
     int64_t fail_at;      /* ordinal of the first call that fails, from 1; 0: none */
     int64_t error;        /* errno of a failing call */
     int64_t is_full;      /* whether every later call that needs room fails too */
+    int64_t is_late;      /* whether a write that fails was done: the device has what it refused */
     char folder[4096];
 };
 
@@ -90,6 +91,12 @@ static ssize_t write_at(int file, const void *data, size_t size, off_t offset, i
         off_t start = is_positioned ? offset : lseek(file, 0, SEEK_CUR);
         size_t inside = bytes_inside(file, start, size);
         if (fails(inside < size)) {
+            if (control->is_late) {
+                if (is_positioned) real_pwrite(file, data, size, offset);
+                else real_write(file, data, size);
+                errno = (int)control->error;
+                return -1;
+            }
             if (!control->is_full || inside == 0) return -1;
             size = inside; /* short, as far as there are blocks */
         }

@@ -28,9 +28,9 @@ from tests.service import ROOT
 COMPILER: Final = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 _SOURCE: Final = Path(__file__).with_name("failing_disk.c")
-_CONTROL: Final = struct.Struct("<5q4096s")
+_CONTROL: Final = struct.Struct("<6q4096s")
 _COUNTS: Final = struct.Struct("<2q")
-_ORDER: Final = struct.Struct("<5q")
+_ORDER: Final = struct.Struct("<6q")
 
 
 class FailingDisk:
@@ -59,20 +59,25 @@ class FailingDisk:
 
     def watch(self, folder: Path) -> None:
         """Count what is done below a folder from now on; nothing fails."""
-        self._block[:] = _CONTROL.pack(0, 0, 0, 0, 0, os.fsencode(folder.resolve()))
+        self._block[:] = _CONTROL.pack(0, 0, 0, 0, 0, 0, os.fsencode(folder.resolve()))
 
-    def fail(self, nth: int) -> None:
-        """Let the n-th change from now on fail with EIO, and no other."""
-        self._block[: _ORDER.size] = _ORDER.pack(0, 0, nth, errno.EIO, 0)
+    def fail(self, nth: int, *, is_late: bool = False) -> None:
+        """Let the n-th change from now on fail with EIO, and no other.
+
+        Args:
+            nth: from 1.
+            is_late: a write is done all the same: the disk has what it refused.
+        """
+        self._block[: _ORDER.size] = _ORDER.pack(0, 0, nth, errno.EIO, 0, is_late)
 
     def fill(self, nth: int) -> None:
         """Let the n-th change from now on that needs room fail with ENOSPC, and all after it."""
-        self._block[: _ORDER.size] = _ORDER.pack(0, 0, nth, errno.ENOSPC, 1)
+        self._block[: _ORDER.size] = _ORDER.pack(0, 0, nth, errno.ENOSPC, 1, 0)
 
     def heal(self) -> int:
         """Let nothing fail any more; returns how many calls have failed."""
         _, num_failures = _COUNTS.unpack_from(self._block)
-        self._block[: _ORDER.size] = _ORDER.pack(0, 0, 0, 0, 0)
+        self._block[: _ORDER.size] = _ORDER.pack(0, 0, 0, 0, 0, 0)
         return int(num_failures)
 
     @property

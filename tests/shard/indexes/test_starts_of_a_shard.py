@@ -17,6 +17,7 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import indexes as module
 from shard.indexes.closed_index import ClosedIndex
 from shard.storage.manifest import MANIFEST_FILE
+from shard.storage.meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment
 from tests.shard.indexes.shard_indexes import (
     ShardIndexes,
@@ -196,3 +197,19 @@ async def test_a_start_removes_leftovers_but_no_folder_of_the_operator(
     assert list(_known(resting_folder)) == [1, 2, 3, 4, 5]
     assert not (resting_folder / "index-77").exists()
     assert (resting_folder / "index-77.old").exists()
+
+
+async def test_a_start_syncs_an_index_whose_last_commit_failed(resting_folder: Path) -> None:
+    """LMDB has put the former transaction number back; the disk may have the refused one."""
+    path = resting_folder / "index-2" / "data.mdb"
+    meta = read_meta_page(path)
+    with path.open("r+b") as file:
+        older = (meta.txn_id + 1) % 2 * meta.page_size
+        file.seek(older + 128)  # the root of its tree of sub-databases
+        root = int.from_bytes(file.read(8), "little")
+        file.seek(older + 128)
+        file.write((root + 1).to_bytes(8, "little"))
+    assert read_meta_page(path).txn_id == meta.txn_id
+    known = _known(resting_folder)
+    assert (known[2].num_docs, known[2].seq_max) == (1, 7)
+    assert [number for number, one in known.items() if not one.is_settled] == [2]
