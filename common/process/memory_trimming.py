@@ -79,7 +79,7 @@ def _set(option: int, value: int) -> None:
 class _MmapThreshold:
     """The size from which glibc maps a block separately if no free one serves; of the process.
 
-    It is low for as long as anybody wants that, and otherwise what `configure_allocator` sets.
+    It is low for as long as any thread wants that, and otherwise what `configure_allocator` sets.
     """
 
     def __init__(self) -> None:

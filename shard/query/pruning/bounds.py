@@ -38,6 +38,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from common.process.memory_trimming import on_new_pages
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.list_scan import ScoredTerm
@@ -204,16 +205,11 @@ class Bounds:
         num_rows = len(lists.index.lists.skip_docs)
         num_dense = len(lists.index.dense_lists.dense_terms)
         num_groups = (lists.index.num_docs >> GROUP_SHIFT) + 1
-        return cls(
-            lists.fields,
-            lists.k1,
-            np.zeros(num_rows, np.int64),
-            np.zeros(num_rows, np.bool_),
-            # Only the pages that are written take memory.
-            GroupBounds(
-                np.zeros((num_dense, num_groups), np.uint8), np.zeros(num_dense, np.bool_), 1.0
-            ),
-        )
+        with on_new_pages():  # only those that are written take memory
+            of_blocks = np.zeros(num_rows, np.int64)
+            codes = np.zeros((num_dense, num_groups), np.uint8)
+        of_groups = GroupBounds(codes, np.zeros(num_dense, np.bool_), 1.0)
+        return cls(lists.fields, lists.k1, of_blocks, np.zeros(num_rows, np.bool_), of_groups)
 
 
 def find_bounds(segment: Segment, choice: Hashable) -> Bounds | None:
