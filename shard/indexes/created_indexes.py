@@ -103,10 +103,10 @@ class CreatedIndexes:
     def remove_if_named(self, number: int) -> None:
         """Remove an index that a failed making may have added."""
         with self._lock:
-            if self.may_name(number):
+            if self._may_name(number):
                 self._change_to(self.numbers - {number})
 
-    def may_name(self, number: int) -> bool:
+    def _may_name(self, number: int) -> bool:
         """Return whether the file names an index, or may: the next start will look for it then.
 
         A failed write may have changed the file: if only the sync after it failed.

@@ -12,6 +12,7 @@ rather than serve an empty index.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -148,8 +149,8 @@ class IndexFolders:
         except BaseException:
             if partition is not None:
                 partition.close()
-            if not self._created.may_name(entry.number):
-                shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # then the next making, or start, removes it
+                self.clear(entry.number)
             raise
         return partition
 

@@ -91,8 +91,18 @@ class Bench(KilledBench):
             wait_until(self.can_read, problem=lambda: change)
         self.disk.heal()
         self.client.close()
+        wait_until(lambda: not self.is_shard_ending(), problem=lambda: change)
         self.service.wait_ready(30)
         return reply, has_failed
+
+    def is_shard_ending(self) -> bool:
+        """Whether a shard has said that it ends, and has not: the next change would fail."""
+        log = self.service.log()
+        return any(
+            log.rfind(f' error shard-{number} "ending"')
+            > log.rfind(f'"ended" what="shard {number}"')
+            for number in range(self.service.num_shards)
+        )
 
     def write(self) -> None:
         """Write to an index."""

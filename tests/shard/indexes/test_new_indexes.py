@@ -15,6 +15,7 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import opening_indexes
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.created_indexes import CreatedIndexes
+from shard.storage.manifest import SHARD_FILE, ShardManifest, read_manifest
 from tests.shard.indexes.shard_indexes import (
     CATALOG,
     EMPTY,
@@ -58,6 +59,32 @@ async def test_the_next_start_finds_what_a_failed_making_left(
     await again.catalog.take(EMPTY)
     assert not (tmp_path / "index-1").exists()
     await again.close()
+
+
+async def test_a_making_of_which_the_disk_refused_only_the_last_sync_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore that failed there kept its files until the next index was made."""
+    indexes = ShardIndexes(tmp_path)
+    indexes.start()
+    sync_folder = durable_files.sync_folder
+    refused: list[Path] = []
+
+    def refuse_once(path: Path) -> None:
+        if path == tmp_path and not refused:
+            refused.append(path)
+            raise OSError(errno.EIO, "refused")
+        sync_folder(path)
+
+    monkeypatch.setattr(durable_files, "sync_folder", refuse_once)
+    with pytest.raises(OSError, match="refused"):
+        indexes.folders.make(CATALOG.indexes[0])
+    assert refused
+    assert not (tmp_path / "index-1").exists()
+    manifest = read_manifest(tmp_path / SHARD_FILE, ShardManifest)
+    assert manifest is not None
+    assert manifest.indexes == ()
+    await indexes.close()
 
 
 @pytest.mark.parametrize("fails_behind_the_rename", [False, True])
