@@ -11,6 +11,7 @@ iso_dates          dates among texts: when they are
 sort_columns       document → a key that compares as an integer
 carried_columns    what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value
+text_hashes        text → 64 bits, the same in all segments and shards
 external_ids       id → document
 
 object_columns     fields that hold objects:

@@ -1,9 +1,10 @@
 """Carried columns: a merged segment has what searches use of its parts, before they see it.
 
 Columns that a segment does not store are made on first use, and kept by the uid of the segment
-(`text_columns`, `sort_columns`). So after each merge of segments the next search would make them
-again, and wait: for a text column, until all stored documents were read. Instead, the merger makes
-those that are cached for the parts: texts from theirs, orders as a search would.
+(`text_columns`, `sort_columns`, `grouping_keys`). So after each merge of segments the next search
+would make them again, and wait: for a text column, until all stored documents were read. Instead,
+the merger makes those that are cached for the parts: texts from theirs, the others as a search
+would.
 
 A column that no search uses any more is carried until the LRU cache drops it.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import merge_texts, needs_documents
 from shard.segment.snapshot import SegmentView
@@ -47,6 +49,7 @@ def carry_columns(
     """
     fields = set[int]()
     orders = set[tuple[int, str]]()
+    grouped = set[int]()
     for part in parts:
         for key in COLUMN_CACHE.keys_of(part.segment):
             match key:
@@ -54,7 +57,9 @@ def carry_columns(
                     fields.add(field)
                 case ("order", _, int(field), _, str(collation)):
                     orders.add((field, collation))
-    if not fields and not orders:
+                case ("distinct", _, int(field), _):
+                    grouped.add(field)
+    if not fields and not orders and not grouped:
         return
     gone = [
         doc_map[part.deleted_docs]
@@ -69,3 +74,6 @@ def carry_columns(
     for field, collation in sorted(orders):
         if not needs_documents(snapshot, view, field):
             sort_column(snapshot, view, field, collation)
+    for field in sorted(grouped):
+        if not needs_documents(snapshot, view, field):
+            grouping_keys(snapshot, view, field)

@@ -118,8 +118,6 @@ class TextColumn:
         column: numbers by document, those of array elements included.
         arena: the texts by number.
         num_values: numbers are below this.
-        ranks: rank by number; None if each number is its own rank.
-        order: number by rank; None likewise.
         are_ranks_global: whether ranks mean the same in all segments of the snapshot.
         collation: which order this is; empty: by code point.
         identity: identifies these texts, as a cache key for what is derived from them.
@@ -128,6 +126,9 @@ class TextColumn:
     """
 
     __slots__ = (
+        "_dictionary",
+        "_order",
+        "_ranks",
         "are_ranks_global",
         "arena",
         "collation",
@@ -135,8 +136,6 @@ class TextColumn:
         "identity",
         "longest",
         "num_values",
-        "order",
-        "ranks",
         "size",
     )
 
@@ -147,7 +146,7 @@ class TextColumn:
         *,
         order: NDArray[np.uint32] | None = None,
         ranks: NDArray[np.uint32] | None = None,
-        are_ranks_global: bool = False,
+        dictionary: FacetDictionary | None = None,
         collation: str = CODE_POINTS,
         identity: tuple[int, int] | None = None,
         longest: int = 0,
@@ -156,13 +155,28 @@ class TextColumn:
         self.column = column
         self.arena = arena
         self.num_values = len(arena.offsets) - 1
-        self.order = order
-        self.ranks = ranks
-        self.are_ranks_global = are_ranks_global
+        self.are_ranks_global = dictionary is not None
         self.collation = collation
         self.identity = (next(_serials), 0) if identity is None else identity
         self.longest = longest
         self.size = size
+        self._dictionary = dictionary
+        self._order = order
+        self._ranks = ranks
+
+    @property
+    def order(self) -> NDArray[np.uint32] | None:
+        """Number by rank; None if each number is its own rank."""
+        if self._order is None and self._dictionary is not None:
+            self._order = self._dictionary.order(self.num_values, self.collation)
+        return self._order
+
+    @property
+    def ranks(self) -> NDArray[np.uint32] | None:
+        """Rank by number; None likewise."""
+        if self._ranks is None and self._dictionary is not None:
+            self._ranks = self._dictionary.ranks(self.num_values, self.collation)
+        return self._ranks
 
     def keys(self, numbers: Sequence[int]) -> list[bytes]:
         """Return some texts as UTF-8, by number."""
@@ -267,7 +281,7 @@ def text_column(
         collation: in which order they are ranked.
 
     Cost: none if the field is a facet with only texts, or cached; otherwise one pass over the
-    stored documents of the segment.
+    stored documents of the segment. The texts of a facet are sorted when their order is first read.
     """
     if not presence_of(view.segment).kinds(field) & TEXT_KINDS:
         return None
@@ -279,9 +293,7 @@ def text_column(
         return TextColumn(
             column,
             dictionary.arena(0, length),
-            order=dictionary.order(length, collation),
-            ranks=dictionary.ranks(length, collation),
-            are_ranks_global=True,
+            dictionary=dictionary,
             collation=collation,
             identity=identity,
         )

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
 from shard.segment.columns.carried_columns import carry_columns
+from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView
@@ -123,3 +125,38 @@ def test_a_column_of_few_documents_is_not_carried() -> None:
     merge.carry()
 
     assert needs_documents(world.snapshot, merge.merged, merge.field)
+
+
+@pytest.mark.parametrize("facets", [(), ("name",)])
+def test_values_are_carried_where_hits_were_told_apart_by_them(facets: tuple[str, ...]) -> None:
+    items: list[Item] = [{"name": f"name {i * 7 % 50}"} for i in range(100)]
+    world = World(items, cuts=[70], deleted=frozenset({3, 80}), facets=facets, has_texts=True)
+    merge = _Merge(world, frozenset({3}))
+    snapshot, field = world.snapshot, merge.field
+    for view in snapshot.views:
+        grouping_keys(snapshot, view, field)
+
+    merge.carry()
+
+    cached = COLUMN_CACHE.keys_of(merge.merged.segment)
+    carried = [key for key in cached if isinstance(key, tuple) and key[0] == "distinct"]
+    assert len(carried) == 1
+    keys = grouping_keys(snapshot, merge.merged, field)
+    assert COLUMN_CACHE.get(carried[0]) is keys  # the search makes no others
+    docs = [doc for doc in range(99) if doc != 79]
+    names = [items[i]["name"] for i in range(100) if i not in (3, 80)]
+    by_number: dict[int, set[Any]] = {}
+    for doc, name in zip(docs, names, strict=True):
+        by_number.setdefault(int(keys.numbers[doc]), set()).add(name)
+    assert all(len(one) == 1 for one in by_number.values())
+    assert len(by_number) == len(set(names))
+
+
+def test_the_values_of_a_segment_stay_numbered_when_its_facet_has_a_new_one() -> None:
+    world = World([{"name": "a"}, {"name": "b"}, {"name": "c"}], cuts=[2], facets=("name",))
+    snapshot = world.snapshot
+    field = snapshot.registry.number("name")
+    assert field is not None
+    first = snapshot.views[0]
+    before = snapshot.with_views(snapshot.views[:1], {"name": 2})
+    assert grouping_keys(before, first, field) is grouping_keys(snapshot, first, field)
