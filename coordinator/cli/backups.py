@@ -39,13 +39,14 @@ def backup(service: ConnectionOptions, destination: str) -> None:
         raise ClientError(
             f"the service is on another host, or another user's: it has made {folder} there"
         )
-    if destination == "-":
-        try:
+    try:
+        if destination == "-":
             offline_commands.write_archive(folder, sys.stdout.buffer)
-        finally:
-            shutil.rmtree(folder)
-    else:
-        offline_commands.move_snapshot(folder, Path(destination))
+        else:
+            offline_commands.move_snapshot(folder, Path(destination))
+    finally:  # nothing is left for the next backup to find no room beside
+        shutil.rmtree(folder, ignore_errors=True)
+    if destination != "-":
         echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
 
 

@@ -36,7 +36,7 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
-from common.durable_files import sync_file, sync_folder, write_atomically
+from common.durable_files import make_folder, sync_file, sync_folder, write_atomically
 from common.process.fault_injection import fault
 from common.process.printable import printable
 from common.process.python_command import let_processes_find_us, python_command
@@ -170,12 +170,11 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
         work = target.with_name(f"{target.name}.resharding")
         if output is not None:
             check_vacant(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
         elif ours.manifest.shards == num_shards:
             shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its end
             print(f"{ours.folder} has {num_shards} shards already")
             return 0
-        data_directory.create(work)
+        _make_folder(work, work if output is None else target)
         lock = data_directory.acquire_lock(work, wait_seconds=0)
         is_switched = False
         try:
@@ -289,6 +288,24 @@ def check_vacant(folder: Path) -> None:
         raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")
 
 
+def _make_folder(folder: Path, target: Path) -> None:
+    """Make a folder, with those above it, on the way to the target.
+
+    Raises:
+        DataDirectoryError: it cannot be made; names the target, which is what the user named.
+    """
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise _cannot_make(target, error) from error
+
+
+def _cannot_make(target: Path, error: OSError) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"cannot make {target}: {error.strerror}; name a folder on a disk that can be written to"
+    )
+
+
 def move_snapshot(source: Path, target: Path) -> ServiceSnapshot:
     """Move a snapshot to another place, possibly on another disk.
 
@@ -298,13 +315,13 @@ def move_snapshot(source: Path, target: Path) -> ServiceSnapshot:
     """
     target = target.absolute()
     check_vacant(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(target.parent, target)
     snapshot = read_snapshot(source)
     try:
         source.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
-            raise
+            raise _cannot_make(target, error) from error
         _fill(target, lambda folder: _copy(source, folder, with_list=True))
         shutil.rmtree(source)
     sync_folder(target.parent)
@@ -334,7 +351,6 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
     """
     data = data.absolute()
     check_vacant(data)
-    data.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(source, Path):
         folder = source
         return _fill(data, lambda work: _copy(folder, work, with_list=False))
@@ -345,7 +361,7 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
 def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnapshot:
     """Fill a folder next to the target, verify and sync it, then rename it to the target."""
     work = target.with_name(f"{target.name}.restoring")
-    data_directory.create(work)
+    _make_folder(work, target)
     lock = data_directory.acquire_lock(work, wait_seconds=0)
     try:
         _clear(work)

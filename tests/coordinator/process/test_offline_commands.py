@@ -243,6 +243,16 @@ class TestBackupFaults:
             assert [entry.name for entry in folder.iterdir()] == ["one"]
             client.close()
 
+    def test_a_destination_that_fails_leaves_no_snapshot(self, tmp_path: Path) -> None:
+        """One more for each night would fill the disk of the data."""
+        (tmp_path / "file").touch()
+        with Service(tmp_path / "data", 1) as service:
+            fill(service)
+            target = tmp_path / "file" / "copy"
+            failed = run_command("backup", str(target), "--data-dir", str(service.data))
+            assert failed.stderr.startswith(f"facetd: cannot make {target}: ".encode())
+            assert list((service.data / "snapshots").iterdir()) == []
+
     @pytest.mark.parametrize("point", ["backup.copy", "snapshot.finish"])
     def test_a_process_that_dies_leaves_no_snapshot(self, tmp_path: Path, point: str) -> None:
         faults = {"FACETD_FAULTS": f"{point}=kill"}
@@ -267,6 +277,16 @@ class TestBackupFaults:
 
 
 class TestRestore:
+    @pytest.mark.parametrize("parts", ["copy", "a/b/copy"])
+    def test_a_folder_that_cannot_be_made_is_named_as_it_was_given(
+        self, backup: Path, tmp_path: Path, parts: str
+    ) -> None:
+        (tmp_path / "file").touch()
+        target = tmp_path / "file" / parts
+        refused = run_command("restore", str(backup), "--data-dir", str(target))
+        assert refused.stderr.decode().startswith(f"facetd: cannot make {target}: Not a directory;")
+        assert refused.returncode == 1
+
     def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
         refused = run_command("restore", str(backup), "--data-dir", str(tmp_path))
