@@ -9,7 +9,7 @@ from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.query import Filter
 from coordinator.algolia.filters import FacetFilter
-from coordinator.parameters.raw_parameters import RawParameters
+from coordinator.parameters.request_decoding import RawParameters
 
 HITS_PER_PAGE: Final = 20
 VALUES_PER_FACET: Final = 100

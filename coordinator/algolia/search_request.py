@@ -26,8 +26,8 @@ from msgspec import Struct
 from common.errors import InvalidRequest, ServiceError
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
+from common.option_parsers import FacetSort
 from common.protocol.messages import FilterClause
-from common.search_options import FacetSort
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.parameter_errors import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish
@@ -46,7 +46,7 @@ from coordinator.parameters.parsed_parameters import (
     SearchParameters,
     facet_spec,
 )
-from coordinator.parameters.raw_parameters import RawParameters, query_parameters
+from coordinator.parameters.request_decoding import RawParameters, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 
 FACET_HITS: Final = 10

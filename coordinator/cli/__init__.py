@@ -7,8 +7,9 @@ searching            search; its answer on a terminal: search_output
 exporting            export; in the form of another engine: export_to_opensearch
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_overview: what it shows before; load_option_hints: options that may
-                     be meant; load_progress: its bar; bulk_updates: --update; proposals,
-                     load_target: the index that a load, an import or a followed table makes
+                     be meant; load_progress: its bar; bulk_updates: --update;
+                     proposed_configuration, load_target: the index that a load, an import or a
+                     followed table makes
 engine_import        import, from other engines: `importers`
 following            follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots

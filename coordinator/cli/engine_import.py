@@ -20,7 +20,7 @@ from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
-from coordinator.cli.proposals import offer_configuration
+from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.source_overview import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError

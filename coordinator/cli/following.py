@@ -41,7 +41,7 @@ from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.option_groups import with_options
-from coordinator.cli.proposals import offer_configuration
+from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.postgres import Disconnected, UnknownName
 from coordinator.cli.sources.postgres_table import Invisible

@@ -24,7 +24,7 @@ from coordinator.cli.indexes import exists
 from coordinator.cli.load_option_hints import mention_options
 from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.load_target import index_name, remove_if_empty
-from coordinator.cli.proposals import offer_configuration, offer_geo_point
+from coordinator.cli.proposed_configuration import offer_configuration, offer_geo_point
 from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_overview import show_columns, show_first
 from coordinator.cli.sources import formats

@@ -11,7 +11,7 @@ A request, in the order of its steps:
     routing            path → function; route: how a handler declares its path
     services           what routes need: search, catalog, shards, …
     responses          head and body on the socket; result_bodies: the JSON of results
-    slow_clients       that read them slowly: the memory they hold is bounded
+    unsent_responses   of clients that read slowly: the memory they hold is bounded
 
 Access:
 
@@ -31,7 +31,7 @@ Counts:
 The API describes itself:
 
     openapi            the document; docs_page: the same for people
-    route_description  parameters and bodies in words, for that page and docs/reference.md
+    route_documentation  parameters and bodies in words, for that page and docs/reference.md
     schemas/           bodies and responses
     error_codes        every code, its status and meaning
     missing_page       for browsers, where there is no page

@@ -11,7 +11,7 @@ from common.limits import Limits
 from coordinator.cluster.catalog import program_version
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
-from coordinator.http.route_description import DescribedInput, RouteDescription, describe
+from coordinator.http.route_documentation import DescribedInput, RouteDescription, describe
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route

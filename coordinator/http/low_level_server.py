@@ -28,7 +28,7 @@ from common.process.request_ids import REQUEST_IDS
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.request import Request
 from coordinator.http.responses import error_body, error_response, internal_error
-from coordinator.http.slow_clients import SlowClients
+from coordinator.http.unsent_responses import SlowClients
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sized

@@ -46,7 +46,7 @@ from coordinator.http.responses import Response, error_response, header, interna
 from coordinator.http.route import Body
 from coordinator.http.routing import Router, ServedRoute
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
-from coordinator.parameters.raw_parameters import query_parameters
+from coordinator.parameters.request_decoding import query_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable

@@ -31,7 +31,7 @@ from common.errors import (
 )
 from coordinator.http.api_keys import NOBODY, Caller
 from coordinator.http.decompression import inflated, inflater_of
-from coordinator.parameters.raw_parameters import decode_component
+from coordinator.parameters.request_decoding import decode_component
 
 if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
     from coordinator.http.decompression import Inflater
-    from coordinator.http.slow_clients import SlowClients
+    from coordinator.http.unsent_responses import SlowClients
 
 
 class RequestTimeout(ServiceError):

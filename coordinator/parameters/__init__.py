@@ -2,7 +2,7 @@
 
 Start at `request_parsing`:
 
-raw_parameters      query string and body, decoded
+request_decoding    query string and body, decoded
 request_parsing     one request, raw → typed; request_cache: parsed searches
 table               every parameter, once; parameter: a row of it; value_schemas, option_schemas:
                     their JSON Schemas

@@ -16,7 +16,7 @@ from coordinator.parameters.kinds import (
     json_of_text,
     paths,
 )
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 
 SNIPPET_WORDS_DEFAULT: Final = 30
 _DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(

@@ -13,7 +13,7 @@ import orjson
 
 from common.analysis.collation_names import COLLATION_FORMS, parse_collation
 from common.limits import Limits
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 
 DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 """`int()` is too lenient: it accepts 1_0, spaces, and the digits of every script."""

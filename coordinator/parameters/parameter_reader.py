@@ -17,7 +17,7 @@ from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import Mistake, json_of_text
 from coordinator.parameters.mistakes import Mistakes
 from coordinator.parameters.parameters_from_draft import check_groups, search_parameters
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.search_draft import SearchDraft
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from common.limits import Limits
     from coordinator.parameters.parameter import Parameter
     from coordinator.parameters.parsed_parameters import SearchParameters
-    from coordinator.parameters.raw_parameters import RawParameters
+    from coordinator.parameters.request_decoding import RawParameters
 
 
 def _stage_of(late: tuple[int, Parameter, Any]) -> int:

@@ -13,6 +13,7 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
 from common.curation_rules import Rule
 from common.index_configuration import FacetConfiguration
+from common.option_parsers import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,
     FilterClause,
@@ -23,8 +24,7 @@ from common.protocol.messages import (
     SortKey,
 )
 from common.query import Filter, Same
-from common.search_options import PrefixMode, SearchableField, TypoMode
-from coordinator.parameters.raw_parameters import RawParameters
+from coordinator.parameters.request_decoding import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
 """Hits or buckets per page."""

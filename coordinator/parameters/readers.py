@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
 from common.curation_rules import parse_rules
-from common.placement import canonical_id
-from common.protocol.messages import Distinct, SortKey
-from common.search_options import (
+from common.option_parsers import (
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
@@ -24,6 +22,8 @@ from common.search_options import (
     parse_typo_lengths,
     parse_weighted_field,
 )
+from common.placement import canonical_id
+from common.protocol.messages import Distinct, SortKey
 from coordinator.parameters import facet_options, highlight_options, tree_options
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.kinds import (
@@ -40,7 +40,7 @@ from coordinator.parameters.kinds import (
     paths,
     text,
 )
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.unsearched_fields import not_searched, unsearched
 

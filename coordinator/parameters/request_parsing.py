@@ -36,7 +36,7 @@ from coordinator.parameters.parsed_parameters import (
     SuggestParameters,
     facet_spec,
 )
-from coordinator.parameters.raw_parameters import RawParameters
+from coordinator.parameters.request_decoding import RawParameters
 from coordinator.parameters.table import (
     EXPLAIN_BY_NAME,
     FACET_BY_NAME,

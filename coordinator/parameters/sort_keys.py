@@ -23,7 +23,7 @@ from coordinator.parameters.kinds import (
     json_of_text,
     read_collation,
 )
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 
 _KEY: Final = re.compile(r"(?:\([^()]*\)|[^,])+")
 """A key, up to a comma outside parentheses."""

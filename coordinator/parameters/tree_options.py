@@ -22,7 +22,7 @@ from coordinator.parameters.kinds import (
     optional_integer,
 )
 from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
-from coordinator.parameters.raw_parameters import QueryText
+from coordinator.parameters.request_decoding import QueryText
 
 NODES_DEFAULT: Final = 10
 """Nodes that a tree shows below each parent."""

@@ -34,7 +34,7 @@ from coordinator.parameters.curation import (
     narrowing_rules,
 )
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.facets.facet_cache import FacetCache
+from coordinator.read.facets.facet_values_and_totals import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary, wanted_words
 from coordinator.read.text.statistics import StatisticsCache

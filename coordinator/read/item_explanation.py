@@ -34,7 +34,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.parameters.raw_parameters import RawParameters
+from coordinator.parameters.request_decoding import RawParameters
 from coordinator.read.read_services import ReadServices
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search

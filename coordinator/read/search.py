@@ -5,7 +5,7 @@
                                (text/scoring); words that occur nowhere are ignored
                   3 plan       the counts that each facet needs (facets/plan)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
-                  5 learn      fetch what facet dictionaries have grown by (facets/facet_cache)
+                  5 learn      facet values that are new to us (facets/facet_values_and_totals)
                   6 merge      hits by order (merge), counts by addition (facets/merged_counts)
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (rendering) ─▶ SearchResult
@@ -40,7 +40,7 @@ from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
 from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.facets.ranges import merge_ranges, num_keys
 from coordinator.read.facets.result_types import CubeResult, FacetResult, RangeResult
-from coordinator.read.facets.trees import merge_trees
+from coordinator.read.facets.tree_merging import merge_trees
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.hit_and_bucket_details import (
     joint_counts,

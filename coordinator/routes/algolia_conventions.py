@@ -15,7 +15,7 @@ from common.errors import InvalidRequest
 from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
-from coordinator.parameters.raw_parameters import decode_object, decode_stored
+from coordinator.parameters.request_decoding import decode_object, decode_stored
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

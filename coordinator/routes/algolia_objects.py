@@ -37,7 +37,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.kinds import Mistake
-from coordinator.parameters.raw_parameters import decode_stored
+from coordinator.parameters.request_decoding import decode_stored
 from coordinator.read.multi_search_cost import ItemSum
 from coordinator.routes.algolia_conventions import (
     CHANGE,

@@ -31,7 +31,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.parsed_parameters import FacetParameters
-from coordinator.parameters.raw_parameters import decode_search
+from coordinator.parameters.request_decoding import decode_search
 from coordinator.read.cursor import START
 from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
 from coordinator.routes.algolia_conventions import algolia_route

@@ -11,7 +11,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.schemas.schema_parts import described
-from coordinator.parameters.raw_parameters import decode_object, query_parameters, refuse_unknown
+from coordinator.parameters.request_decoding import decode_object, query_parameters, refuse_unknown
 from coordinator.routes.search import counted_client
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.schemas.schema_parts import described
-from coordinator.parameters.raw_parameters import (
+from coordinator.parameters.request_decoding import (
     decode_json,
     decode_object,
     query_parameters,

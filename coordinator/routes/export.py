@@ -10,7 +10,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Stream, header
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw_parameters import query_parameters, refuse_unknown
+from coordinator.parameters.request_decoding import query_parameters, refuse_unknown
 from coordinator.parameters.table import SEARCH_PARAMETERS
 from coordinator.routes.matching_scan import RESTRICTING, matching_hits
 

@@ -10,7 +10,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw_parameters import decode_object, refuse_unknown
+from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 from coordinator.replication.log.log_errors import LogAway
 
 if TYPE_CHECKING:

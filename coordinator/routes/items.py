@@ -18,7 +18,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.schemas.schema_parts import described
-from coordinator.parameters.raw_parameters import query_parameters, refuse_unknown
+from coordinator.parameters.request_decoding import query_parameters, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.routes.search import narrowed
 from coordinator.write.write_result import WriteResult

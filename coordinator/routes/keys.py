@@ -14,7 +14,7 @@ from coordinator.http.api_keys import (
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw_parameters import decode_object
+from coordinator.parameters.request_decoding import decode_object
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -18,7 +18,7 @@ from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parsed_parameters import MergedPage, NamedSearch, SearchParameters
-from coordinator.parameters.raw_parameters import decode_search
+from coordinator.parameters.request_decoding import decode_search
 from coordinator.parameters.request_parsing import parse_search, parse_searches
 from coordinator.read.federated_merge import (
     Member,

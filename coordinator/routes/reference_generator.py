@@ -13,7 +13,7 @@ from typing import Any
 from common.limits import DEFAULT_LIMITS, Limits
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
-from coordinator.http.route_description import DescribedInput, RouteDescription, describe
+from coordinator.http.route_documentation import DescribedInput, RouteDescription, describe
 from coordinator.routes import ROUTES
 
 

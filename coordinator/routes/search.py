@@ -27,7 +27,7 @@ from coordinator.parameters.parsed_parameters import (
     SearchParameters,
     without_zeros,
 )
-from coordinator.parameters.raw_parameters import decode_search, query_parameters
+from coordinator.parameters.request_decoding import decode_search, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX

@@ -16,7 +16,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw_parameters import decode_object, refuse_unknown
+from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 
 if TYPE_CHECKING:
     from coordinator.cluster.snapshots import ServiceSnapshot

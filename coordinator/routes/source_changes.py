@@ -29,7 +29,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw_parameters import check_depth, refuse_unknown
+from coordinator.parameters.request_decoding import check_depth, refuse_unknown
 from coordinator.routes.items import refuse_conditions, write_response
 
 if TYPE_CHECKING:

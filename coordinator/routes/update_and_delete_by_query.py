@@ -31,7 +31,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.filter_objects import fields_of
-from coordinator.parameters.raw_parameters import decode_object, decode_stored, refuse_unknown
+from coordinator.parameters.request_decoding import decode_object, decode_stored, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.cursor_scan import selects_all
 from coordinator.routes.items import refuse_conditions, write_response

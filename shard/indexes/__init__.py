@@ -2,7 +2,7 @@
 
 indexes            all of them
 catalog_follower   creates, drops and configures them until they match the catalog
-index_folders      their folders on disk; the file that names them: created_indexes
+indexes_on_disk    their folders; the file that names them: created_indexes
 open_indexes       those that serve, and which to close; one of them: open_index
 closed_indexes     those that are not open; what is known of one: closed_index
 opening_indexes    those on the way from closed to open; back: closing_indexes

@@ -13,11 +13,11 @@ from common.process.thread_pool import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.closed_indexes import ClosedIndexes
 from shard.indexes.closing_indexes import ClosingIndexes
-from shard.indexes.index_folders import IndexFolders
+from shard.indexes.indexes_on_disk import IndexFolders
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.storage_errors import StorageFailure, cause_of, is_disk_full
-from shard.storage.warm_up import WarmUp
+from shard.storage.verify_and_warm_up import WarmUp
 
 _log = Log("shard")
 

@@ -16,7 +16,7 @@ from common.process import logs
 from common.process.priority import keep_up
 from common.setting_sources import LogSettings, SettingError, Sources
 from common.shard_settings import ShardSettings
-from shard.process.server import Identity, run
+from shard.process.shard_process import Identity, run
 
 
 @click.command(name="facetd shard")

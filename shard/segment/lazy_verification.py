@@ -3,7 +3,8 @@
 So a start need not read gigabytes before it serves, and still no damaged byte is used. The mapping
 is inaccessible at first. The thread that first touches a block, in whatever code, verifies it in a
 signal handler (drawn in `common/kernels/build/lazy_verification.c`). Meanwhile another thread
-verifies the blocks that most searches read, and later the rest (`shard/storage/warm_up.py`).
+verifies the blocks that most searches read, and later the rest
+(`shard/storage/verify_and_warm_up.py`).
 Reading a verified block costs what it costs in any mapping.
 
 A damaged block cannot become an exception in the middle of a kernel. So the handler sets the file

@@ -14,7 +14,7 @@
     group_shards         shards that the newest group changes, where several hosts share a log
     change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect
-    warm_up              after a start: reads files before they are needed
+    verify_and_warm_up   after a start: reads files before they are needed
     mapped_page_release  bounds how much of them is in memory
 
 `FORMAT.md` describes every byte on disk.

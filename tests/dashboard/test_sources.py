@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.proposals import offer_geo_point
+from coordinator.cli.proposed_configuration import offer_geo_point
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError

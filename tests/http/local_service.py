@@ -23,7 +23,7 @@ from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.indexes import Indexes
-from shard.process.server import Identity, _make_server
+from shard.process.shard_process import Identity, _make_server
 from tests.service import Client
 
 NUM_SHARDS = 2

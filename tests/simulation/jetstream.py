@@ -27,8 +27,8 @@ from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeout
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 
-from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.nats_connection import LogConnection
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.seams import EPOCH
 from tests.simulation.world import Process, World

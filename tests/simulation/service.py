@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import coordinator.process.coordinator
 import coordinator.routes.search
-import shard.process.server
+import shard.process.shard_process
 from common import data_directory
 from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.shard_settings import ShardSettings
@@ -180,7 +180,7 @@ class Machine:
         return f" of {self.number}" if self.settings.log_url else ""
 
     def _start_shard(self, number: int) -> Process:
-        identity = shard.process.server.Identity(
+        identity = shard.process.shard_process.Identity(
             self.data, number, self.num_shards, "127.0.0.1", 0, parent_pipe=None
         )
         folder = data_directory.shard_folder(self.data, number)
@@ -188,7 +188,7 @@ class Machine:
         settings = self._shard_settings
         return self._watched(
             f"shard {number}{self._suffix}",
-            lambda: shard.process.server._serve(identity, settings, folder),
+            lambda: shard.process.shard_process._serve(identity, settings, folder),
         )
 
     def _start_coordinator(self) -> Process:

@@ -33,8 +33,8 @@ from common.process.logs import Log
 from common.setting_sources import SettingError
 from coordinator.addresses import without_user
 from coordinator.replication.log.jetstream_info import RaftGroup
-from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.nats_connection import LogConnection
 from coordinator.settings import Settings
 
 ANSWER_SECONDS: Final = 0.2

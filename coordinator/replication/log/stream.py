@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from coordinator.replication.log.jetstream_info import RaftGroup, StreamInfo
-from coordinator.replication.log.log_connection import REQUEST_SECONDS, LogConnection
 from coordinator.replication.log.log_errors import JetStreamError, LogAway, LogBroken
+from coordinator.replication.log.nats_connection import REQUEST_SECONDS, LogConnection
 
 PUBLISH_SECONDS: Final = 0.6
 """Time for a confirmation, and additional time for long messages; then a message is sent again."""

@@ -6,7 +6,7 @@ code over words, in which a single space between two words needs no code (Moura,
 Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS 18 (2), 2000). As with a
 zstd dictionary, an item is read without its neighbours; it takes half to nine tenths of the bytes.
 
-    item ─▶ tokens (`word_tokens`) ─▶ their codes (`word_dictionary`) ─▶ frame
+    item ─▶ tokens (`word_cutting`) ─▶ their codes (`word_dictionary`) ─▶ frame
 
     frame      | size of the item, 7 bits a byte, lowest first | codes, from the highest bit on |
                a token that the dictionary lacks: the code of an escape, its length in 6 bits, and
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from shard.storage.item_compression.word_cutting import BYTE_CLASSES, TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_decoding import PADDING, decode_item, make_decoding
 from shard.storage.item_compression.word_dictionary import read_dictionary
 from shard.storage.item_compression.word_encoding import Encoding, encode_all, make_encoding
-from shard.storage.item_compression.word_tokens import BYTE_CLASSES, TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,6 +19,7 @@ from common.kernels.big_endian import load_big_endian
 from common.kernels.byte_words import copy_32
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, U8Array, int64, uint64
+from shard.storage.item_compression.word_cutting import SPACE, TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_dictionary import (
     BYTE_BITS_MAX,
     CODE_BITS_MAX,
@@ -29,7 +30,6 @@ from shard.storage.item_compression.word_dictionary import (
     canonical_codes,
     first_codes,
 )
-from shard.storage.item_compression.word_tokens import SPACE, TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

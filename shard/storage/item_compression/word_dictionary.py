@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import zstandard
 
-from shard.storage.item_compression.word_tokens import TOKEN_BYTES_MAX
+from shard.storage.item_compression.word_cutting import TOKEN_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,15 +14,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint64
-from shard.storage.item_compression.word_dictionary import (
-    CODE_BITS_MAX,
-    ESCAPE,
-    LENGTH_BITS,
-    WORD,
-    WordDictionary,
-    canonical_codes,
-)
-from shard.storage.item_compression.word_tokens import (
+from shard.storage.item_compression.word_cutting import (
     SPACE,
     TOKEN_BYTES_MAX,
     are_equal,
@@ -30,6 +22,14 @@ from shard.storage.item_compression.word_tokens import (
     first_bytes,
     is_implied,
     token_hash,
+)
+from shard.storage.item_compression.word_dictionary import (
+    CODE_BITS_MAX,
+    ESCAPE,
+    LENGTH_BITS,
+    WORD,
+    WordDictionary,
+    canonical_codes,
 )
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _cut(
         text: that contains the item.
         start: where to continue.
         end: of the item.
-        classes: see `word_tokens`.
+        classes: see `word_cutting`.
         is_after_word: whether the token before is a word.
         tokens: output, up to `_TOKENS_AT_ONCE`.
 

@@ -15,18 +15,18 @@ import zstandard
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, int64, uint64
-from shard.storage.item_compression.word_dictionary import (
-    BYTE_BITS_MAX,
-    CODE_BITS_MAX,
-    TOKENS_MAX,
-)
-from shard.storage.item_compression.word_tokens import (
+from shard.storage.item_compression.word_cutting import (
     BYTE_CLASSES,
     are_equal,
     end_of_token,
     first_bytes,
     is_implied,
     token_hash,
+)
+from shard.storage.item_compression.word_dictionary import (
+    BYTE_BITS_MAX,
+    CODE_BITS_MAX,
+    TOKENS_MAX,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _count_tokens(
         text: that contains all items.
         starts: where each item begins.
         sizes: bytes of each item.
-        classes: by byte, see `word_tokens`.
+        classes: by byte, see `word_cutting`.
         found: output, empty.
 
     Returns:

@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import bulk_updates, indexes, proposals
+from coordinator.cli import bulk_updates, indexes, proposed_configuration
 from coordinator.cli.commands import main
 from coordinator.clients.http_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
@@ -123,7 +123,9 @@ def test_the_proposal_is_applied_by_option_and_by_a_key(
     assert run(service, "load", str(file), "--index", "kept", "--configure", "none").exit_code == 0
     keys = iter("n\r")
     for expected in (dict[str, Any](), applied):
-        proposals.offer_configuration(client, "kept", "ask", read_key=lambda: next(keys))
+        proposed_configuration.offer_configuration(
+            client, "kept", "ask", read_key=lambda: next(keys)
+        )
         assert client.request("GET", "/kept/configuration") == expected
 
 

@@ -17,7 +17,7 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.request_parsing import parse_search
-from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
+from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.plan import plan_facets
 from coordinator.read.text import statistics

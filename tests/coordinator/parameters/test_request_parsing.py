@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest, NotFound, ServiceError
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
+from common.option_parsers import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
-from common.search_options import SearchableField
 from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
-from coordinator.parameters.raw_parameters import QueryText, decode_object, query_parameters
+from coordinator.parameters.request_decoding import QueryText, decode_object, query_parameters
 from coordinator.parameters.request_parsing import (
     parse_facet,
     parse_search,

@@ -19,8 +19,8 @@ from coordinator.process.joining import unresolved_log_servers
 from coordinator.process.joining.log_checks import other_data
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.log.log_connection import LogConnection
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.nats_connection import LogConnection
 from coordinator.settings import Settings
 
 

@@ -118,7 +118,7 @@ class TestHealing:
         log = service.log()
         assert "signal=SIGSEGV" in log
         assert "Fatal Python error: Segmentation fault" in log
-        assert "shard/process/server.py" in log
+        assert "shard/process/shard_process.py" in log
         _wait_healed(service)
         assert _num_items(service) == 10
 

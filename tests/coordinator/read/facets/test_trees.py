@@ -12,7 +12,7 @@ import pytest
 from common.protocol.messages import RangeCounts
 from coordinator.parameters.parsed_parameters import TreeSpec
 from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
-from coordinator.read.facets.trees import merge_trees
+from coordinator.read.facets.tree_merging import merge_trees
 
 _REQUEST: Any = None
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shard.storage.item_batch_decoding import read_values
 from shard.storage.item_compression.word_codec import WordCodec
+from shard.storage.item_compression.word_cutting import TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_dictionary import DamagedDictionary
-from shard.storage.item_compression.word_tokens import TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_training import train_words
 from tests.shard.storage.values import CODES, CONTENT, encode_items, make_item, make_value, spans
 

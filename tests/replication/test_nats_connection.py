@@ -17,16 +17,16 @@ from nats.aio.client import Client
 from nats.errors import OutboundBufferLimitError
 
 from coordinator.replication.following import stream_follower
-from coordinator.replication.log import log_connection
-from coordinator.replication.log.log_connection import LogConnection
+from coordinator.replication.log import nats_connection
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.nats_connection import LogConnection
 
 SECONDS = 1.2
 """For which one server is tried, with the shorter CONNECT_SECONDS of the tests."""
 
 
 async def test_servers_that_refuse_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_connection, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(nats_connection, "CONNECT_SECONDS", 0.2)
     assert await gives_up() < SECONDS + 2
 
 
@@ -35,7 +35,7 @@ async def test_the_error_does_not_tell_the_password(monkeypatch: pytest.MonkeyPa
         connecting.close()
         raise TimeoutError
 
-    monkeypatch.setattr(log_connection, "_within", give_up)
+    monkeypatch.setattr(nats_connection, "_within", give_up)
     with pytest.raises(LogAway) as caught:
         await LogConnection("nats://facetd:secret@a:4222,nats://facetd:secret@b:4222").connect()
 
@@ -45,7 +45,7 @@ async def test_the_error_does_not_tell_the_password(monkeypatch: pytest.MonkeyPa
 async def test_a_refusal_in_the_moment_of_giving_up_does_not_prolong_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_connection, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(nats_connection, "CONNECT_SECONDS", 0.2)
     begun_at = time.monotonic()
 
     async def refuse(**_: Any) -> Any:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shard.storage import warm_up
-from shard.storage.warm_up import FILE_BYTES_MIN, WarmUp, read_once
+from shard.storage import verify_and_warm_up
+from shard.storage.verify_and_warm_up import FILE_BYTES_MIN, WarmUp, read_once
 from tests.threads import no_new_threads
 from tests.waiting import wait_until
 
@@ -37,9 +37,9 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
             raise FileNotFoundError
         return 0
 
-    monkeypatch.setattr(warm_up, "read_once", note)
-    monkeypatch.setattr(warm_up, "available_bytes", lambda: 8 << 20)
-    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
+    monkeypatch.setattr(verify_and_warm_up, "read_once", note)
+    monkeypatch.setattr(verify_and_warm_up, "available_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(verify_and_warm_up, "LATER_SECONDS", 0.0)
     ahead = WarmUp(2)
     for name, size in (("a", FILE_BYTES_MIN), ("b", 7), ("gone", 1 << 30), ("c", 1 << 30)):
         ahead.read(tmp_path / name, size)
@@ -52,8 +52,8 @@ def test_it_goes_on_once_the_system_starts_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr(warm_up, "read_once", lambda path, *_: read.append(path.name))
-    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
+    monkeypatch.setattr(verify_and_warm_up, "read_once", lambda path, *_: read.append(path.name))
+    monkeypatch.setattr(verify_and_warm_up, "LATER_SECONDS", 0.0)
     ahead = WarmUp(1)
     with no_new_threads():
         ahead.read(tmp_path / "a", FILE_BYTES_MIN)
@@ -67,9 +67,13 @@ def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_whi
 ) -> None:
     done: list[str] = []
     priorities: list[int] = []
-    monkeypatch.setattr(warm_up, "read_once", lambda path, _, is_stopping: done.append(path.name))
-    monkeypatch.setattr(warm_up, "run_in_background", lambda: priorities.append(len(done)))
-    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.3)
+    monkeypatch.setattr(
+        verify_and_warm_up, "read_once", lambda path, _, is_stopping: done.append(path.name)
+    )
+    monkeypatch.setattr(
+        verify_and_warm_up, "run_in_background", lambda: priorities.append(len(done))
+    )
+    monkeypatch.setattr(verify_and_warm_up, "LATER_SECONDS", 0.3)
     ahead = WarmUp(1)
 
     def note(what: str, _is_stopping: threading.Event) -> None:
@@ -90,7 +94,7 @@ def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_whi
 def test_what_cannot_be_read_is_logged_and_the_rest_is_read(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(warm_up, "LATER_SECONDS", 0.0)
+    monkeypatch.setattr(verify_and_warm_up, "LATER_SECONDS", 0.0)
     done: list[str] = []
 
     def fail(_is_stopping: threading.Event) -> None:
@@ -109,7 +113,7 @@ def test_it_stops_at_once_while_the_rest_waits(tmp_path: Path) -> None:
     ahead.read(tmp_path / "not there", FILE_BYTES_MIN)
     started = time.monotonic()
     ahead.stop()
-    assert time.monotonic() - started < warm_up.LATER_SECONDS / 2
+    assert time.monotonic() - started < verify_and_warm_up.LATER_SECONDS / 2
 
 
 def test_it_stops_without_having_begun() -> None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import Mock
 
-from coordinator.http.slow_clients import SlowClients
+from coordinator.http.unsent_responses import SlowClients
 
 
 def test_those_that_have_waited_longest_are_disconnected() -> None:
