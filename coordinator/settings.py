@@ -369,6 +369,7 @@ def load(
     sources = Sources.collect(environment, given, assignments, file)
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
+    values["host"] = values["host"].removeprefix("[").removesuffix("]")  # as in a URL: [::1]
     _check_networks(values.get("trusted_proxies", ()))
     _check_snapshot_dir(Settings(**values))
     _check_addresses(Settings(**values))

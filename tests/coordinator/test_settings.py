@@ -81,6 +81,10 @@ def test_a_wrong_value_says_what_would_be_valid(environment: dict[str, str], mes
         load({}, environment)
 
 
+def test_an_address_may_have_the_brackets_of_a_url() -> None:
+    assert load({"host": "[::1]"}, {})[0].host == "::1"
+
+
 def test_an_empty_data_directory_is_not_the_working_directory() -> None:
     """As of a script whose variable is not set: --data-dir "$DATA"."""
     with pytest.raises(

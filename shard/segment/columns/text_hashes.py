@@ -1,8 +1,8 @@
 """Hashes of many texts: the first 64 bits that BLAKE2b gives for a digest of eight bytes.
 
 They equal `hashlib.blake2b(text, digest_size=8)`, which takes 1 µs a text, mostly for the object
-that it makes. Texts of different segments, shards and hosts are compared by these hashes, and
-nobody can write two that have the same one: hence BLAKE2b (RFC 7693), and none that is faster.
+that it makes. Texts of different segments, shards and hosts are compared by these hashes, and no
+client can write two that have the same one: hence BLAKE2b (RFC 7693), and none that is faster.
 
     text      "Ada Lovelace", padded with zeros to whole blocks of 16 words
     block     ─▶ 12 rounds of 8 mixing steps on 16 words ─▶ state of 8 words ─▶ … ─▶ the first word
