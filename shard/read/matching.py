@@ -24,7 +24,8 @@ from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.range_counts import all_ranges, group_of
 from shard.collect.top_hits.segment_top_k import first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
-from shard.query.filters.filter_only_matches import match_filters, narrow, resolve_groups
+from shard.query.filters.filter_intersection import narrow, resolve_groups
+from shard.query.filters.filter_only_matches import match_filters
 from shard.query.matches import Matches
 from shard.query.scoring.boosting import boosted
 from shard.query.scoring.pinned_docs import (

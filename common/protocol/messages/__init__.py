@@ -8,6 +8,7 @@ encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `toby
 Which struct belongs to which method is declared in `common.protocol.methods`.
 """
 
+from common.protocol.messages.backup import BackupRequest
 from common.protocol.messages.between_hosts import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.catalog import (
     CatalogUpdate,
@@ -17,6 +18,7 @@ from common.protocol.messages.catalog import (
     SnapshotSource,
     Welcome,
 )
+from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
 from common.protocol.messages.items import (
     FetchRequest,
     FetchResponse,
@@ -25,6 +27,12 @@ from common.protocol.messages.items import (
     HighlightRequest,
 )
 from common.protocol.messages.message import PROTOCOL_VERSION, Message
+from common.protocol.messages.monitoring import (
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
+    OpeningStatistics,
+    ProcessStatistics,
+)
 from common.protocol.messages.ordinal_lookups import (
     FACET_VALUES_MAX,
     FacetValuesRequest,
@@ -58,15 +66,6 @@ from common.protocol.messages.search_response import (
     RangeCounts,
     SearchResponse,
     ValueStatistics,
-)
-from common.protocol.messages.status import (
-    BackupRequest,
-    FingerprintRequest,
-    FingerprintResponse,
-    IndexStatisticsRequest,
-    IndexStatisticsResponse,
-    OpeningStatistics,
-    ProcessStatistics,
 )
 from common.protocol.messages.text import (
     FieldStatistics,

@@ -1,6 +1,7 @@
 """Filters: which documents of a segment pass.
 
 filter_bitsets       a filter → the bitset of its documents
+filter_intersection  the same of several, by group
 field_filters        its leaves: filters on one field
 folded_keys          keys without case and accents, for STARTS WITH and CONTAINS
 filter_only_matches  matches of a search without text; few documents are tested one by one

@@ -21,14 +21,15 @@ Counters want documents in order anyway, and listing those of a bitset costs 1-2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from common.query import AllOf, And, AnyOf, Filter
-from shard.query.filters.disjunctive_facets import intersection, narrow_each
+from shard.query.filters.disjunctive_facets import narrow_each
 from shard.query.filters.filter_bitsets import resolve
+from shard.query.filters.filter_intersection import narrow, resolve_groups
 from shard.query.matches import Matches
 from shard.segment.columns.facet_columns import FacetColumn, StoredSet, code_table, facet_column
 from shard.segment.doc_sets import pick_docs
@@ -83,30 +84,6 @@ def match_filters(
         if sum([clauses[0].num_listed() for _, clauses in grouped[:2]]) <= limit:
             return _leave_out_each(view, None, grouped, base)
     return narrow_each(view, base, resolve_groups(snapshot, view, groups))
-
-
-def narrow(
-    snapshot: Snapshot,
-    view: SegmentView,
-    words: NDArray[np.uint64] | None,
-    clauses: Iterable[Filter],
-) -> NDArray[np.uint64] | None:
-    """Return the documents of a bitset (None: all) that pass every clause."""
-    for clause in clauses:
-        words = intersection(words, resolve(snapshot, view, clause))
-    return words
-
-
-def resolve_groups(
-    snapshot: Snapshot, view: SegmentView, groups: Mapping[str, Sequence[Filter]]
-) -> dict[str, NDArray[np.uint64]]:
-    """Return, by group, the documents that pass all its clauses."""
-    resolved = {}
-    for facet, clauses in groups.items():
-        words = narrow(snapshot, view, None, clauses)
-        assert words is not None, "a group without clauses"
-        resolved[facet] = words
-    return resolved
 
 
 def _leave_out_each(

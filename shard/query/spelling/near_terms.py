@@ -32,7 +32,7 @@ from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filters import filter_bitsets
-from shard.query.filters.filter_only_matches import narrow
+from shard.query.filters.filter_intersection import narrow
 from shard.query.postings.term_conjunction import count_with_all_terms
 from shard.query.spelling.spacings import docs_with_all_of
 from shard.query.statistics.segment_statistics import count_docs_of, count_terms

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shard.query.filters.filter_only_matches import narrow
+from shard.query.filters.filter_intersection import narrow
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.statistics.segment_statistics import (
     count_forms,

@@ -1,4 +1,4 @@
-"""Messages about the state of a shard and its indexes: sizes, progress, fingerprints, backups."""
+"""Messages for monitoring: sizes and progress of indexes, of a shard process and of its start."""
 
 from __future__ import annotations
 
@@ -7,23 +7,6 @@ from typing import Any
 from msgspec import field
 
 from common.protocol.messages.message import Message
-
-
-class FingerprintRequest(Message, frozen=True, array_like=True):
-    """Ask for a number that follows from the items of a state, and from nothing else."""
-
-    index: int
-    horizon: int
-
-
-class FingerprintResponse(Message, frozen=True, array_like=True):
-    """What identifies the items of one state on this shard, in whatever order they are stored."""
-
-    num_items: int
-    num_damaged: int
-    """Damaged items; not in `fingerprint`."""
-    fingerprint: int
-    """Sum over all items of xxh3_64(bytes, seed=place), modulo 2**64."""
 
 
 class IndexStatisticsRequest(Message, frozen=True, array_like=True):
@@ -81,13 +64,3 @@ class OpeningStatistics(Message, frozen=True, array_like=True):
     """How many of these are indexed."""
     is_ready: bool = False
     """Whether it has taken a catalog."""
-
-
-class BackupRequest(Message, frozen=True, array_like=True):
-    """Write a consistent copy of the shard's truth at a horizon into a directory."""
-
-    directory: str
-    horizons: dict[int, int] = field(default_factory=dict)
-    """By index: the copy omits groups after it; an index without one is copied whole."""
-    only: int | None = None
-    """The only index to copy."""
