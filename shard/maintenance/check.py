@@ -40,7 +40,7 @@ from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
 from shard.partition.stored_index_entry import manifest_entry
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
-from shard.segment.doc_records import places_of, records_of
+from shard.segment.doc_records import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.documents import DocumentStore
@@ -230,6 +230,9 @@ def _compare(
     lengths = {path: len(one) for path, one in generation.dictionaries.items()}
     expected = _build(own, generation, environment)
     names = set(segment) | set(expected)
+    if is_of_earlier_program(segment):
+        report.notes.append(f"{name}: an earlier program wrote it; its next merge makes it smaller")
+        names = {one for one in names if not one.startswith(DOCS)}  # compared above, by value
     differing = sorted(name for name in names if not _are_equal(name, segment, expected))
     if differing:
         report.problems.append(f"{name}: differs from its items in {', '.join(differing)}")

@@ -46,6 +46,8 @@ _TABLE_SHARE: Final = 2
 """A table of seqs pays off with at least this many documents for each seq: it takes 8 bytes a seq,
 and saves 4 a document."""
 
+DOCS: Final = "docs."
+"""The names of the arrays begin with it."""
 TABLE_NAMES: Final = frozenset({"docs.seqs", "docs.seq_codes"})
 """Arrays that some segments lack."""
 
@@ -165,6 +167,11 @@ def doc_records(segment: Segment) -> DocRecords:
         _NO_NUMBERS if are_places_wide else segment["docs.seq_codes"],
         places if are_places_wide else _NO_WIDE,
     )
+
+
+def is_of_earlier_program(segment: Segment) -> bool:
+    """Return whether a segment file is of version 8 or before."""
+    return "first_record" not in segment.meta
 
 
 def _first_record(segment: Segment) -> int:

@@ -338,7 +338,10 @@ class Environment:
             refused = _refusal(error, folder / DATA_FILE)
             if refused is not None:
                 raise refused from error
-            raise DamagedEnvironment(f"{folder / DATA_FILE} does not open: {error}") from error
+            raise DamagedEnvironment(
+                f"{folder / DATA_FILE} does not open ({error}): restore it from a backup, or "
+                "remove the index"
+            ) from error
 
     @property
     def data_path(self) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -25,6 +26,7 @@ from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch
 from shard.partition.writer import Writer
+from shard.segment.doc_records import places_of, records_of
 from shard.segment.segment import Segment
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import State, read_state, write_state
@@ -229,6 +231,31 @@ def test_file_that_is_whole_but_wrong_is_found(folder: Path, array: str) -> None
     assert any("segment-99.seg" in one for one in problems)
     rebuild_index(folder, 1, _SETTINGS)
     assert check_index(folder, _SETTINGS).problems == []
+
+
+@pytest.mark.parametrize("wrong", [None, "docs.place", "docs.record"])
+def test_segments_of_version_8_are_compared_by_value(folder: Path, wrong: str | None) -> None:
+    """They have records and places in 64 bits: each was reported to differ from its items."""
+    manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+    assert manifest is not None
+    segment = Segment.open(folder / manifest.segments[0].file)
+    arrays: dict[str, Any] = {one: segment[one] for one in segment if not one.startswith("docs.")}
+    arrays |= {"docs.record": records_of(segment), "docs.place": places_of(segment)}
+    if wrong is not None:
+        arrays[wrong][-1] += 1
+    meta = {one: fact for one, fact in segment.meta.items() if one != "first_record"}
+    Segment(arrays, num_docs=segment.num_docs, meta=meta).write(folder / "segment-99.seg")
+    old = Segment.open(folder / "segment-99.seg")
+    entries = (SegmentEntry("segment-99.seg", old.checksum, old.num_docs), *manifest.segments[1:])
+    write_manifest(folder / "MANIFEST.json", msgspec.structs.replace(manifest, segments=entries))
+
+    report = check_index(folder, _SETTINGS)
+
+    assert bool(report.problems) == (wrong is not None)
+    if wrong is None:
+        assert report.notes == [
+            "segment-99.seg: an earlier program wrote it; its next merge makes it smaller"
+        ]
 
 
 def test_empty_truth_is_found(folder: Path) -> None:

@@ -119,6 +119,17 @@ def test_cut_file_is_refused(tmp_path: Path, keep: int) -> None:
         Environment.open(tmp_path, _MAP)
 
 
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_meta_page_of_zeros_is_refused_with_the_remedy(tmp_path: Path, page: int) -> None:
+    path = _filled(tmp_path)
+    with path.open("r+b") as file:
+        file.seek(page * read_meta_page(path).page_size)
+        file.write(bytes(200))
+
+    with pytest.raises(DamagedEnvironment, match=r"restore it from a backup, or remove the index"):
+        Environment.open(tmp_path, _MAP)
+
+
 def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedEnvironment, match="restore"):
         Environment.open(tmp_path, _MAP)
