@@ -402,6 +402,28 @@ def test_items_are_shown_as_the_configuration_says(
     assert state_of(page)["view"] == ["table"]
 
 
+def test_a_date_in_a_table_stays_on_one_line(page: Any, service: Service, expect: Any) -> None:
+    text = "a long text that takes what room there is " * 8
+    item = {"id": 1, "title": "Thing", "made": "2024-01-10", "a": text, "b": text, "c": text}
+    service.make_index("dated", {}, [item])
+    page.goto("/dashboard/dated?view=table")
+    date = page.get_by_role("cell", name="2024-01-10", exact=True)
+    expect(date).to_be_visible()
+    lines = date.evaluate(
+        """td => { const range = document.createRange(); range.selectNodeContents(td);
+        return range.getClientRects().length; }"""
+    )
+    assert lines == 1
+
+
+def test_the_keys_of_the_keyboard_are_told_apart(page: Any, service: Service, expect: Any) -> None:
+    service.make_index("dated", {}, [])
+    page.goto("/dashboard")
+    page.get_by_role("button", name="Keyboard").click()
+    keys = page.get_by_role("dialog").locator("kbd").filter(has_text="g i")
+    assert keys.inner_text() == "g i   g s   g h"
+
+
 def test_the_heaviest_searchable_field_heads_an_item(
     page: Any, service: Service, expect: Any
 ) -> None:

@@ -5,6 +5,8 @@ import { h } from "./dom.js";
 import { linkedTitle, storedFields, valueNodes } from "./item.js";
 
 const COLUMNS_MAX = 12;
+/** Values up to this long, such as dates, stay on one line. */
+const SHORT_CHARS_MAX = 16;
 
 /** @param {object[]} items as they came @param {object} page as of `createItem` */
 export function createTable(items, page) {
@@ -58,9 +60,13 @@ function row(item, columns, page) {
         ? h("th", { scope: "row", dir: "auto" }, linkedTitle(item, page))
         : h(
             "td",
-            { dir: "auto" },
+            { dir: "auto", class: isShort(stored[field]) ? "short" : null },
             Object.hasOwn(stored, field) ? valueNodes(stored[field], marks[field]) : null,
           ),
     ),
   );
+}
+
+function isShort(value) {
+  return typeof value === "string" && value.length <= SHORT_CHARS_MAX;
 }
