@@ -49,7 +49,8 @@ class AllowedHosts:
             raise InvalidRequest("the Host header is missing", code="bad_request")
         if not self._is_known_host(host):
             raise Forbidden(
-                f"host {host[:100]!r} is not served here; add it to the setting allowed_hosts",
+                f"requests to {(host_name(host) or host)[:100]!r} need an API key; or add this "
+                "name to the setting allowed_hosts (FACETD_ALLOWED_HOSTS)",
                 code="host_not_allowed",
             )
 
@@ -88,7 +89,7 @@ def check_origin(headers: CIMultiDictProxy[str], allowed: AllowedOrigins) -> Non
         return
     raise Forbidden(
         "a web page of another origin may not change anything here; "
-        "add its origin to the setting allowed_origins",
+        "add its origin to the setting allowed_origins (FACETD_ALLOWED_ORIGINS)",
         code="origin_not_allowed",
     )
 

@@ -500,6 +500,14 @@ async def test_allowed_hosts_are_a_setting(make_web: MakeWeb) -> None:
     assert reply.status == 200
 
 
+async def test_the_message_names_a_host_as_the_setting_takes_it(make_web: MakeWeb) -> None:
+    web = await make_web()
+    refused = await web.send(request("GET", "/status", host=b"Host: facetd:3000\r\n"))
+    message = refused.json["error"]["message"]
+    assert "'facetd' need an API key" in message
+    assert "FACETD_ALLOWED_HOSTS" in message
+
+
 async def test_pages_of_other_origins_get_no_cors_by_default(web: Web) -> None:
     reply = await web.send(request("GET", "/films/search", None, "Origin: https://shop.example"))
 
