@@ -6,7 +6,7 @@ An index and its items:
                          with index_configuration_checks
     option_parsers     how to search and count: options that it shares with requests
     foreign_settings   settings of other engines, and what takes their place
-    values             the values of items; changes of stored ones: partial_updates
+    value_kinds_and_facet_keys  the values of items; changes of stored ones: partial_updates
     query              the abstract syntax of a search
     term_weights       statistics → weights
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 
 WEIGHT_MAX: Final = 1_000.0
 SCALE_MAX: Final = 1e15

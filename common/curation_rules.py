@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from common.boosts import timestamp_of
 from common.limits import Limits
 from common.placement import canonical_id
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 
 BURY_FACTOR: Final = 0.001
 FACTOR_MAX: Final = 1_000.0

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.parameters.parameter import Parameter
-from coordinator.parameters.table import (
+from coordinator.parameters.parameter_table import (
     EXPLAIN_PARAMETERS,
     FACET_PARAMETERS,
     SEARCH_PARAMETERS,

@@ -6,7 +6,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS, SUGGEST_PARAMETERS
+from coordinator.parameters.parameter_table import (
+    FACET_PARAMETERS,
+    SEARCH_PARAMETERS,
+    SUGGEST_PARAMETERS,
+)
 from tests.recorded_answers import NUM_REQUESTS, SEED, Requests, compare, record
 from tests.service import Service
 

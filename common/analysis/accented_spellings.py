@@ -31,7 +31,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from common.analysis.characters import (
+from common.analysis.character_tables import (
     CLASS_SHIFT,
     FOLDED_MASK,
     PAGE_CELLS,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.characters import (
+from common.analysis.character_tables import (
     CLASS_SHIFT,
     PAGE_CELLS,
     PAGES,

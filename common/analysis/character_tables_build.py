@@ -1,9 +1,9 @@
 """The rules from which the analyzer's tables of all code points are computed.
 
-`common.analysis.characters` reads the tables from a file that this module writes: computing them
-takes longer than starting all the rest, and they must not depend on the Python that runs, whose
-Unicode data differ by version. To regenerate the file after a change of a rule, with the newest
-Python at hand (only this module, numpy and zstandard are needed):
+`common.analysis.character_tables` reads the tables from a file that this module writes: computing
+them takes longer than starting all the rest, and they must not depend on the Python that runs,
+whose Unicode data differ by version. To regenerate the file after a change of a rule, with the
+newest Python at hand (only this module, numpy and zstandard are needed):
 
     python -m common.analysis.character_tables_build
 
@@ -207,7 +207,7 @@ def _letters(is_uniform: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
 
 
 class Tables(NamedTuple):
-    """The tables, drawn in `common.analysis.characters`.
+    """The tables, drawn in `common.analysis.character_tables`.
 
     Attributes:
         pages: uint16 page by point >> 8.

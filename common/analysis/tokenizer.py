@@ -47,7 +47,7 @@ from common.analysis.accented_spellings import (
     SPELLING_BYTES,
     SPELLING_START,
 )
-from common.analysis.characters import (
+from common.analysis.character_tables import (
     ASCII_FOLDING,
     CLASS_SHIFT,
     EXPANSION_BASE,
@@ -98,7 +98,7 @@ _POINT_MASK: Final = (1 << _POINT_BITS) - 1
 
 @arguments
 class CharacterTables(NamedTuple):
-    """The tables of `common.analysis.characters`."""
+    """The tables of `common.analysis.character_tables`."""
 
     ascii_folding: NDArray[np.uint8]
     pages: NDArray[np.uint16]

@@ -2,10 +2,10 @@
 
 fork_server      imports programs once, then forks their processes
 python_command   how a process is started; with its parent it ends: parent_death
-logs             log lines; written by log_writer; request_ids: which requests they belong to
+logs             log lines; written by log_writer; for which requests: request_id_context
 printable        untrusted text, such as names, for terminals and logs
 loop_scheduler   long steps of an event loop take turns
-thread_pool      pools of threads; priority: of threads
+thread_pool      pools of threads; thread_priority: searches before loads and merges
 uncancelled      waiting for work that continues when its waiter is cancelled
 memory_trimming  freed memory goes back to the system; available_memory: how much there is
 open_files       how many there may be; room for their descriptors

@@ -3,7 +3,7 @@
     2026-01-31T12:00:00.123Z info supervisor "shard started" shard=0 pid=4711
 
 A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
-of writes, which several requests share, has `request_ids` (`common.process.request_ids`).
+of writes, which several requests share, has `request_ids` (`common.process.request_id_context`).
 
 Every process writes to stderr; systemd, docker or a terminal collects it, and no process waits for
 that (`common.process.log_writer`). A process that a fatal signal ends (SIGSEGV, SIGBUS, SIGABRT …)
@@ -28,7 +28,7 @@ from typing import Any
 
 from common.process.log_writer import LogWriter
 from common.process.printable import printable
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+\-]+\Z")
 _LEVELS = ("debug", "info", "warning", "error")

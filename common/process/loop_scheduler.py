@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 
 TICK_SECONDS: Final = 0.001
 """Once a tick has taken this long, further steps wait for the next one."""

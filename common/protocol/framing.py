@@ -20,7 +20,7 @@ Why a length prefix instead of a streaming unpacker: the limit is checked before
 is read, a broken body cannot corrupt the next one, and msgspec gets the body in one piece and
 decodes it straight into the struct of the method. `params` and `result` stay raw (`msgspec.Raw`)
 until the method or the waiting call gives their type. The request ids name the HTTP requests that
-the call is made for (`common.process.request_ids`), for the shard's log.
+the call is made for (`common.process.request_id_context`), for the shard's log.
 
 Megabytes (the items of a bulk) travel as an attachment: they are neither copied into a message nor
 out of one, and since other frames may come between its pieces, a search need not wait for the

@@ -33,7 +33,7 @@ from common.errors import (
 )
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 from common.protocol.authentication import NONCE_BYTES, Authenticator
 from common.protocol.framing import (
     FRAME_BYTES_MAX,

@@ -2,7 +2,7 @@
 
 search_request          one search, as requested
 parameter_table         the parameters that are honoured; those that are not: unsupported_parameters
-draft                   what the parameters have said so far: raw parameters of ours and filters
+search_draft            what the parameters have said so far: raw parameters of ours and filters
 parameter_readers       one function a parameter; filters and geo among them
 parameter_interactions  what depends on several parameters
 combined_queries        the queries of a page → fewer searches

@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 from common.query import GeoRadius, Or
-from coordinator.algolia.draft import AlgoliaDraft, Condition
 from coordinator.algolia.filters import facet_condition
 from coordinator.algolia.parameter_errors import UNHONOURED, wrong
-from coordinator.parameters.kinds import Mistake
+from coordinator.algolia.search_draft import AlgoliaDraft, Condition
+from coordinator.parameters.parameter_kinds import Mistake
 
 PRE: Final = "\ue000"
 POST: Final = "\ue001"

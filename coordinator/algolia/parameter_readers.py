@@ -9,7 +9,6 @@ import orjson
 
 from common.option_parsers import parse_language
 from common.query import And
-from coordinator.algolia.draft import AlgoliaDraft, Condition
 from coordinator.algolia.filters import (
     facet_filter,
     groups_of,
@@ -19,7 +18,8 @@ from coordinator.algolia.filters import (
 )
 from coordinator.algolia.geo import parse_boxes, parse_point, parse_polygons, parse_radius
 from coordinator.algolia.parameter_errors import UNHONOURED
-from coordinator.parameters.kinds import Mistake, integer, json_of_text, text
+from coordinator.algolia.search_draft import AlgoliaDraft, Condition
+from coordinator.parameters.parameter_kinds import Mistake, integer, json_of_text, text
 
 
 def _boolean(value: Any) -> bool:

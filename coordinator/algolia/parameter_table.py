@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from coordinator.algolia import parameter_readers as readers
-from coordinator.algolia.draft import AlgoliaDraft
+from coordinator.algolia.search_draft import AlgoliaDraft
 
 Schema = dict[str, Any]
 

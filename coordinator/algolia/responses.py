@@ -25,7 +25,7 @@ from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search_request import AlgoliaSearch, Style
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.result_types import FacetResult
-from coordinator.read.rendering import Projection
+from coordinator.read.hit_rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult
 from coordinator.read.text.query_parser import wanted_words
 

@@ -28,11 +28,11 @@ from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.option_parsers import FacetSort
 from common.protocol.messages import FilterClause
-from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.parameter_errors import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish
 from coordinator.algolia.parameter_readers import texts
 from coordinator.algolia.parameter_table import BY_NAME, CURSOR_ROW
+from coordinator.algolia.search_draft import AlgoliaDraft
 from coordinator.algolia.unsupported_parameters import (
     IGNORED,
     UNSUPPORTED,

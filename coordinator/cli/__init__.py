@@ -8,18 +8,19 @@ exporting            export; in the form of another engine: export_to_opensearch
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_overview: what it shows before; load_option_hints: options that may
                      be meant; load_progress: its bar; bulk_updates: --update;
-                     proposed_configuration, load_target: the index that a load, an import or a
-                     followed table makes
+                     proposed_configuration, index_name_and_removal: the index that a
+                     load, an import or a followed table makes
 engine_import        import, from other engines: `importers`
-following            follow a table of PostgreSQL
+following_postgres   follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots
 keys                 API keys; analytics: frequent searches
 backups              backup, restore; maintenance: check, rebuild, reshard
 cluster              several hosts
 mcp                  tools for language models
-config               the settings; completion of shells; the man page: manual
+config               the settings; completion_scripts of shells; man_page: facetd(1)
 
 connection_options   options that name a service; settings_options: that set settings;
-                     option_groups: several as one value; completers: what Tab offers for arguments
-escaped_output       output that does not control the terminal; in columns: tables
+                     option_groups: several as one value; argument_completion: what Tab
+                     offers for arguments
+escaped_output       output that does not control the terminal; in columns: console_tables
 """

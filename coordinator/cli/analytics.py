@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import click
 
-from coordinator.cli.completers import complete_index
+from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.console_tables import print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.tables import print_table
 
 
 @click.command()

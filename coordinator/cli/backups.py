@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from coordinator.cli.completers import complete_file
+from coordinator.cli.argument_completion import complete_file
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.settings_options import load_settings, with_settings

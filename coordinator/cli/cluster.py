@@ -12,8 +12,8 @@ import click
 from common.errors import CommandError
 from coordinator.cli.command_groups import Subgroup
 from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.cluster.shard_copies import shown_shards
 

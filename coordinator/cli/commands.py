@@ -28,7 +28,9 @@ SECTIONS: Final = {
     ),
     "Items": (
         CommandEntry("load", "loading", "Load FILE into an index."),
-        CommandEntry("follow", "following", "Keep an index equal to a table of PostgreSQL."),
+        CommandEntry(
+            "follow", "following_postgres", "Keep an index equal to a table of PostgreSQL."
+        ),
         CommandEntry(
             "search", "searching", "Search INDEX for QUERY; without QUERY all items are listed."
         ),
@@ -98,8 +100,10 @@ SECTIONS: Final = {
             "config",
             "Show every setting: its value, where it comes from, and what it is for.",
         ),
-        CommandEntry("completion", "completion", "Complete commands and options with the Tab key."),
-        CommandEntry("man", "manual", "Print the manual page, made from these help texts."),
+        CommandEntry(
+            "completion", "completion_scripts", "Complete commands and options with the Tab key."
+        ),
+        CommandEntry("man", "man_page", "Print the manual page, made from these help texts."),
     ),
 }
 """Headings of the help, with the commands under each, in order."""

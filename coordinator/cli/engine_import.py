@@ -10,16 +10,16 @@ from typing import Final
 
 import click
 
-from coordinator.cli.completers import complete_file
+from coordinator.cli.argument_completion import complete_file
 from coordinator.cli.configuration_options import configure_option, show_warnings
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.engine_exports import SAMPLE_ITEMS
 from coordinator.cli.importers.imported_index import ImportedIndex
+from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_progress import LoadProgressBar
-from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.source_overview import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown

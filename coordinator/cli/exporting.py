@@ -9,7 +9,7 @@ from typing import BinaryIO
 import click
 
 from coordinator.cli import export_to_opensearch
-from coordinator.cli.completers import complete_index
+from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import printable_pieces
 from coordinator.clients.http_client import index_path

@@ -9,11 +9,11 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.cli.completers import complete_index
+from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import counted
-from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 

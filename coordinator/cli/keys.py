@@ -17,8 +17,8 @@ from common.data_directory import DataDirectoryError, acquire_lock
 from common.errors import CommandError
 from coordinator.cli.command_groups import ListingGroup
 from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.console_tables import print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.settings import Settings
 

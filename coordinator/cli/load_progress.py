@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coordinator.cli.tables import bytes_text, console
+from coordinator.cli.console_tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError
 
 POLL_SECONDS: Final = 0.2

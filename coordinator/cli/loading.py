@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from coordinator.cli.argument_completion import complete_file, complete_index
 from coordinator.cli.bulk_updates import update_items
-from coordinator.cli.completers import complete_file, complete_index
 from coordinator.cli.configuration_options import (
     ConfiguringOptions,
     show_warnings,
@@ -20,10 +20,10 @@ from coordinator.cli.configuration_options import (
 )
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
+from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists
 from coordinator.cli.load_option_hints import mention_options
 from coordinator.cli.load_progress import LoadProgressBar
-from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.proposed_configuration import offer_configuration, offer_geo_point
 from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_overview import show_columns, show_first

@@ -83,7 +83,7 @@ def coordinator(
     with the same --data-dir.
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
-    from coordinator.process.coordinator import Inheritance, run
+    from coordinator.process.coordinator_process import Inheritance, run
     from coordinator.process.coordinator_slots import CoordinatorSlot
 
     settings = load_settings(config_file, flags)

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
-from common.values import number_text
-from coordinator.cli.tables import console
+from common.value_kinds_and_facet_keys import number_text
+from coordinator.cli.console_tables import console
 
 HIGHLIGHT_MARKS: Final = ("\ue000", "\ue001")
 """Marks around matched words: private-use characters, which do not occur in texts."""

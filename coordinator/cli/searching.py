@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from coordinator.cli.completers import complete_index
+from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.option_groups import with_options

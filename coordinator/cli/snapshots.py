@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from coordinator.cli.argument_completion import complete_snapshot
 from coordinator.cli.command_groups import ListingGroup
-from coordinator.cli.completers import complete_snapshot
 from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import ClientError, index_path
 
 

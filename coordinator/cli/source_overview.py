@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
+from coordinator.cli.console_tables import console
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import Source, counted, shown
-from coordinator.cli.tables import console
 
 COLUMNS_SHOWN: Final = 100
 FIRST_CHARS_SHOWN: Final = 300

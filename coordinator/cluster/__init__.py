@@ -4,7 +4,7 @@ cluster            all shards together: readiness, sequence numbers, what search
 shard_client       one shard: its connection, kept up
 fan_out            one call to every shard
 start_progress     how far the start is, as the shards report it; its end: readiness
-read_horizons      the states that searches see, and older ones in use; of cursors: leases
+read_horizons      the states that searches see, and older ones in use; cursor_leases
 searched_state     the one that all calls of a request read, and its deadline
 cache_budget       how much of what the shards said is kept, over all indexes
 
@@ -13,10 +13,11 @@ index_names        what can be the name of an index
 catalog_file       the file that it is stored in
 catalog_delivery   what each shard has of it
 
-snapshots          copies of all data on disk; made while serving: snapshot_maker
+snapshots_on_disk  copies of all data on disk; made while serving: snapshot_maker
 restore_plan       which indexes a snapshot gives
 
-shared_state       memory that several coordinators share; of those that only read: reader_cluster
+shared_memory      memory that several coordinators share; of those that only read:
+                   reader_cluster_and_catalog
 shard_copies       where each host has some shards: the copy that is read; local_shards: those of
                    this host
 """

@@ -30,7 +30,7 @@ from coordinator.cluster.read_horizons import Horizons, Reading
 from coordinator.cluster.readiness import Readiness
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards
-from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.shared_memory import SharedState
 from coordinator.cluster.start_progress import StartProgress
 from coordinator.settings import Settings
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import TracebackType
 
-from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.shared_memory import SharedState
 
 
 class StatesInUse:

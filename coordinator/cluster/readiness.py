@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from common.errors import Unavailable
 from coordinator.cluster.read_horizons import Horizons
-from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.shared_memory import SharedState
 from coordinator.cluster.start_progress import StartProgress
 
 

@@ -11,7 +11,7 @@ from common.errors import Conflict, InternalError, NotFound
 from common.protocol.messages import SnapshotSource
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.catalog_state import RestoredIndex
-from coordinator.cluster.snapshots import SnapshotError, no_snapshot, read_snapshot
+from coordinator.cluster.snapshots_on_disk import SnapshotError, no_snapshot, read_snapshot
 
 
 def plan_restore(

@@ -30,7 +30,7 @@ from common.protocol.methods import BACKUP
 from coordinator.cluster.catalog import Catalog, Index, program_version
 from coordinator.cluster.catalog_state import RestoredIndex
 from coordinator.cluster.restore_plan import plan_restore
-from coordinator.cluster.snapshots import (
+from coordinator.cluster.snapshots_on_disk import (
     NAME,
     PARTIAL,
     SNAPSHOT_FORMAT,

@@ -4,7 +4,8 @@ A request, in the order of its steps:
 
     app                listens, serves, stops; listening: on every address of a host
     low_level_server   connections, by aiohttp; their number is bounded
-    request            head and body of one request; compressed bodies: decompression
+    request            head and body of one request; compressed bodies:
+                       request_decompression
     middleware         what every request goes through before and after its route
     reader_requests    the same where a reader passes requests on to the owner, as reader_messages
     tracing            the same within a span of OpenTelemetry
@@ -24,7 +25,7 @@ Access:
 
 Counts:
 
-    metrics            what is counted; exposition: in Prometheus' format
+    metrics            what is counted; prometheus_metrics: in its format
     reader_reports     counts of readers, summed by the owner
     slow_queries       the slowest searches
 

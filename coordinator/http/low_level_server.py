@@ -24,7 +24,7 @@ from multidict import istr
 
 from common.errors import InvalidRequest, ServiceError
 from common.process.logs import Log
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.request import Request
 from coordinator.http.responses import error_body, error_response, internal_error

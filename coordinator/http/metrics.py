@@ -1,7 +1,7 @@
 """The counts of a coordinator: requests, phases of searches, and the summary for people.
 
-Counting on the hot path is a dict update and a bisection (0.6 µs). `exposition` writes the counts
-in Prometheus' text format.
+Counting on the hot path is a dict update and a bisection (0.6 µs). `prometheus_metrics` writes the
+counts in Prometheus' text format.
 """
 
 from __future__ import annotations

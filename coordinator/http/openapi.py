@@ -1,8 +1,8 @@
 """The API describes itself: an OpenAPI 3.1 document, and a page for people.
 
 Everything is derived from what serves the requests: paths and methods from the route table,
-parameters from the table that the parser uses (`coordinator.parameters.table`), bounds from
-`Limits`.
+parameters from the table that the parser uses (`coordinator.parameters.parameter_table`), bounds
+from `Limits`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from coordinator.http.schemas.schema_parts import (
     list_of,
     ref,
 )
-from coordinator.parameters.table import SEARCH_PARAMETERS
+from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route

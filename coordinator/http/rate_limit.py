@@ -30,7 +30,7 @@ import xxhash
 from common.errors import TooManyRequests
 
 if TYPE_CHECKING:
-    from coordinator.cluster.shared_state import SharedState
+    from coordinator.cluster.shared_memory import SharedState
 
 CLIENTS_MAX: Final = 10_000
 _WAYS: Final = 4

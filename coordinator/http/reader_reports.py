@@ -18,7 +18,7 @@ from msgspec import Struct
 from common.errors import Unavailable
 from common.process.logs import Log
 from common.process.memory_trimming import resident_bytes
-from coordinator.analytics.analytics import Analytics, PendingSearch, ReaderAnalytics
+from coordinator.analytics.search_analytics import Analytics, PendingSearch, ReaderAnalytics
 from coordinator.http.metrics import Counts, Metrics, ProcessUse
 from coordinator.http.slow_queries import SlowQueries
 
@@ -47,7 +47,7 @@ class ReaderReport(Struct, array_like=True):
     resident_bytes: int
     cpu_seconds: float
     searches: list[_SentSearch]
-    """Searches for `coordinator.analytics.analytics`."""
+    """Searches for `coordinator.analytics.search_analytics`."""
     recent: list[tuple[float, float]]
     slow: list[dict[str, Any]]
 

@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestPayloadError
 
 from common.errors import ServiceError
-from coordinator.cluster.reader_cluster import OwnerOnly, ReaderCatalog
+from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly, ReaderCatalog
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.middleware import MAX_LAG, MIN_SEQ, Middleware
 from coordinator.http.responses import Response, connection_header, internal_error, reset

@@ -30,7 +30,7 @@ from common.errors import (
     Unavailable,
 )
 from coordinator.http.api_keys import NOBODY, Caller
-from coordinator.http.decompression import inflated, inflater_of
+from coordinator.http.request_decompression import inflated, inflater_of
 from coordinator.parameters.request_decoding import decode_component
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
-    from coordinator.http.decompression import Inflater
+    from coordinator.http.request_decompression import Inflater
     from coordinator.http.unsent_responses import SlowClients
 
 

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from common.process.loop_scheduler import run_to_completion
-from coordinator.read.facets.ranges import listed_buckets
+from coordinator.read.facets.range_merging import listed_buckets
 
 if TYPE_CHECKING:
     from coordinator.read.facets.result_types import FacetResult, RangeResult

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
 from coordinator.http.schemas.components import SCHEMAS
-from coordinator.parameters.table import SEARCH_PARAMETERS
+from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route

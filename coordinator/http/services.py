@@ -6,24 +6,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.parameters.request_cache import ParsedRequests
+from coordinator.parameters.parsed_request_cache import ParsedRequests
 
 if TYPE_CHECKING:
     import asyncio
 
-    from coordinator.analytics.analytics import Analytics
+    from coordinator.analytics.search_analytics import Analytics
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
-    from coordinator.cluster.shared_state import SharedState
+    from coordinator.cluster.shared_memory import SharedState
     from coordinator.cluster.snapshot_maker import SnapshotMaker
     from coordinator.http.access_control import Guard
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.reader_messages import Outbox
     from coordinator.http.slow_queries import SlowQueries
-    from coordinator.read.cursor_scan import Selection
     from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations
+    from coordinator.read.item_selection import Selection
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
     from coordinator.read.suggestions import Suggestions

@@ -3,16 +3,16 @@
 Start at `request_parsing`:
 
 request_decoding    query string and body, decoded
-request_parsing     one request, raw → typed; request_cache: parsed searches
-table               every parameter, once; parameter: a row of it; value_schemas, option_schemas:
+request_parsing     one request, raw → typed; parsed_request_cache
+parameter_table     every parameter, once; parameter: a row of it; value_schemas, option_schemas:
                     their JSON Schemas
 parameter_reader    runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft        what has been read so far
 parameters_from_draft  draft → typed, with the index's defaults
 parsed_parameters   the results
 
-readers             one function per parameter
-kinds               integers, names, fields, …: values that several parameters take
+readers_by_parameter  one function per parameter
+parameter_kinds     integers, names, fields, …: values that several parameters take
 filter_clauses      filters and chosen nodes of trees, and which counts leave a filter out
 filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas

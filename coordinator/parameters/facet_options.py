@@ -21,7 +21,7 @@ from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.option_parsers import parse_facet_sort
 from coordinator.parameters.geo import read_metres, read_point
-from coordinator.parameters.kinds import (
+from coordinator.parameters.parameter_kinds import (
     Mistake,
     check_bounds,
     check_field,

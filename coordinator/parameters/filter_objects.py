@@ -35,9 +35,14 @@ from common.query import (
     Same,
     StartsWith,
 )
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 from coordinator.parameters.geo import AREA_MEMBERS, read_area
-from coordinator.parameters.kinds import Mistake, check_bounds, check_value_size, object_of
+from coordinator.parameters.parameter_kinds import (
+    Mistake,
+    check_bounds,
+    check_value_size,
+    object_of,
+)
 
 OBJECT_KEYS: Final = frozenset(("count", "same", *AREA_MEMBERS))
 """Members about points and elements, rather than values of the field itself."""

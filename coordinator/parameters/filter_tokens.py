@@ -13,7 +13,7 @@ import re
 from msgspec import Struct
 
 from common.errors import InvalidRequest
-from common.values import INTEGER_MAX, INTEGER_MIN
+from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 
 _TOKEN = re.compile(
     r"""\s*(?:

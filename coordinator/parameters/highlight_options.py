@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from common.limits import Limits
 from common.protocol.messages import HighlightRequest
-from coordinator.parameters.kinds import (
+from coordinator.parameters.parameter_kinds import (
     DIGITS,
     Mistake,
     check_members,

@@ -12,7 +12,7 @@ from common.curation_rules import FACTOR_MAX, NAME_CHARS_MAX, POSITION_MAX
 from common.limits import DEFAULT_LIMITS
 from coordinator.parameters.facet_options import CALENDARS, SPAN
 from coordinator.parameters.parameter import Schema
-from coordinator.parameters.readers import MIN_SCORE_MAX, NUMBER
+from coordinator.parameters.readers_by_parameter import MIN_SCORE_MAX, NUMBER
 from coordinator.parameters.value_schemas import (
     BOUND,
     CHOICE,

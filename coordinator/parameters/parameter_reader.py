@@ -1,7 +1,7 @@
 """The parameter reader: raw parameters → the draft of a search; mistakes are collected.
 
-    for each raw parameter: find its row in the table ─▶ its reader (`readers`) ─▶ draft
-                            none ─▶ mistake                              └─▶ mistake, continue
+    for each raw parameter: find its row in the table ─▶ its reader ─▶ draft
+                            none ─▶ mistake                └─▶ mistake, continue
 
 Rows have stages: a parameter that depends on others (`order` on `sort_field`, `filters` on the
 options of `facets`) is read after them. Finally `parameters_from_draft` fills the gaps from the
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from common.errors import ServiceError
 from coordinator.parameters.foreign_parameters import MISPLACED
-from coordinator.parameters.kinds import Mistake, json_of_text
 from coordinator.parameters.mistakes import Mistakes
+from coordinator.parameters.parameter_kinds import Mistake, json_of_text
 from coordinator.parameters.parameters_from_draft import check_groups, search_parameters
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.search_draft import SearchDraft

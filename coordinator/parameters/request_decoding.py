@@ -19,7 +19,7 @@ import orjson
 from common.errors import InvalidRequest
 from common.json.depth_and_size import shape_of
 from common.limits import Limits
-from common.values import INTEGER_MAX, INTEGER_MIN
+from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 
 
 class QueryText(str):

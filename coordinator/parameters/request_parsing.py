@@ -4,9 +4,10 @@
                                 ├─▶ raw ──parse_search──▶ SearchParameters, or InvalidRequest
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
-`table` defines the name, the values and the reader of every parameter, in one place. `reader` runs
-these `readers`, `parameters_from_draft` makes the result, whose types are in `parsed_parameters`.
-Nothing here touches a socket, a clock or a shard, and only `ServiceError` is raised.
+`parameter_table` defines the name, the values and the reader of every parameter, in one place.
+`parameter_reader` runs these readers, `parameters_from_draft` makes the result, whose types are in
+`parsed_parameters`. Nothing here touches a socket, a clock or a shard, and only `ServiceError` is
+raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
 lists or repeated parameters. An empty text in a query string, and `null` in a body for a name that
@@ -24,8 +25,14 @@ from msgspec import structs
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
+from coordinator.parameters.parameter_kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.parameter_reader import ParameterReader
+from coordinator.parameters.parameter_table import (
+    EXPLAIN_BY_NAME,
+    FACET_BY_NAME,
+    SEARCH_BY_NAME,
+    SUGGEST_BY_NAME,
+)
 from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
@@ -37,12 +44,6 @@ from coordinator.parameters.parsed_parameters import (
     facet_spec,
 )
 from coordinator.parameters.request_decoding import RawParameters
-from coordinator.parameters.table import (
-    EXPLAIN_BY_NAME,
-    FACET_BY_NAME,
-    SEARCH_BY_NAME,
-    SUGGEST_BY_NAME,
-)
 
 WEIGHT_MAX: Final = 1_000
 """Greatest weight of a search that is merged with others."""

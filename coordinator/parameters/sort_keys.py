@@ -16,7 +16,7 @@ from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import SortKey
 from coordinator.parameters.geo import read_point
-from coordinator.parameters.kinds import (
+from coordinator.parameters.parameter_kinds import (
     Mistake,
     check_field,
     integer,

@@ -14,7 +14,7 @@ from common.index_configuration import Hierarchy, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.filter_clauses import Conditions
-from coordinator.parameters.kinds import (
+from coordinator.parameters.parameter_kinds import (
     Mistake,
     check_members,
     json_of_text,

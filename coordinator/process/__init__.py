@@ -6,7 +6,7 @@ startup_listener     answers until the coordinator listens; port_holder: who els
 coordinator_slots    what several coordinators inherit
 kernel_preparation   compiled kernels for all
 
-coordinator          the process that owns the data; its components: service_factory
+coordinator_process  the process that owns the data; its components: service_factory
 reader_coordinator   another one, which only searches; process_setup: what both begin with
 joining/             before a host of several starts: checks the log, fills the directory
 offline_commands     offline: check, rebuild, restore, reshard

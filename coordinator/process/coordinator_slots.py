@@ -15,7 +15,7 @@ import os
 import socket
 from dataclasses import dataclass
 
-from coordinator.cluster.shared_state import create_shared_state
+from coordinator.cluster.shared_memory import create_shared_state
 from coordinator.http.listening import addresses
 from coordinator.http.reader_messages import create_exchange
 

@@ -25,7 +25,7 @@ COORDINATOR: Final = Program(
     "coordinator.cli.commands:main",
     imports=(
         "coordinator.process.lean_aiohttp",
-        "coordinator.process.coordinator",
+        "coordinator.process.coordinator_process",
         "coordinator.cli.processes",
     ),
 )

@@ -3,7 +3,7 @@
     facetd check      verifies every stored item, every counter, every segment against the items
     facetd rebuild    the same, after rebuilding all derived data
     facetd reshard    the same items on a different number of shards
-    facetd restore    turns a backup (`coordinator.cluster.snapshots`) into a data directory
+    facetd restore    turns a backup (`coordinator.cluster.snapshots_on_disk`) into a data directory
     facetd backup     moves a snapshot that the service has made to its destination
 
 A restore fills a folder next to the data directory, compares every byte with the checksums, syncs
@@ -41,7 +41,7 @@ from common.process.fault_injection import fault
 from common.process.printable import printable
 from common.process.python_command import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version
-from coordinator.cluster.snapshots import (
+from coordinator.cluster.snapshots_on_disk import (
     SNAPSHOT_FILE,
     ServiceSnapshot,
     SnapshotError,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from common.process import logs
 from common.process.memory_trimming import configure_allocator
 from common.process.open_files import enlarge_descriptor_table, raise_descriptor_limit
-from common.process.priority import keep_up, run_in_background
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import keep_up, run_in_background
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

@@ -23,15 +23,15 @@ from common.process.logs import Log
 from common.process.memory_trimming import trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.setting_sources import SettingError
-from coordinator.analytics.analytics import ReaderAnalytics
-from coordinator.cluster.reader_cluster import (
+from coordinator.analytics.search_analytics import ReaderAnalytics
+from coordinator.cluster.reader_cluster_and_catalog import (
     POLL_SECONDS,
     OwnerLeases,
     OwnerOnly,
     ReaderCatalog,
     ReaderCluster,
 )
-from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.shared_memory import SharedState
 from coordinator.http.app import create_app
 from coordinator.http.reader_messages import Outbox
 from coordinator.http.reader_reports import Reporter

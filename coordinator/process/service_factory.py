@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.analytics.analytics import Analytics
+from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.leases import Leases
+from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.access_control import Guard
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.read.cursor_scan import Selection
 from coordinator.read.facet_pages import FacetPages
 from coordinator.read.item_explanation import ItemExplanations
+from coordinator.read.item_selection import Selection
 from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search

@@ -5,8 +5,8 @@ Start at `search`, one search from parameters to result:
     text/                   query text → clauses → weights
     facets/                 the counts that each facet needs; what the response shows of them
     scatter                 the request to every shard
-    paging                  the hits of a page, by merge; across pages: cursor
-    stored_items            their bytes; rendering adds marks and scores
+    paging                  the hits of a page, by hit_merging; across pages: cursor
+    stored_items            their bytes; hit_rendering adds marks and scores
     hit_and_bucket_details  requests that depend on the hits: hit_groups, …
     results                 what comes out
 
@@ -14,8 +14,8 @@ Other requests:
 
     multi_search_cost       how many searches at a time; as one list: federated_merge
     facet_pages             one page of a facet's buckets
-    cursor_scan             the items that a change or an export takes in
-    similar                 more like an item
+    item_selection          the items that a change or an export takes in
+    more_like_this          more like an item
     did_you_mean            the query in another spelling
     suggestions             completions for a search box, derived by suggest/ where that is possible
     suggested_items         whole items for these; values of facets: suggested_values

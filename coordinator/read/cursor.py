@@ -28,7 +28,7 @@ import msgspec
 
 from common.errors import InvalidRequest
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.text.scoring import query_key
+from coordinator.read.text.query_weighting import query_key
 
 _VERSION: Final = 3
 START: Final = "*"

@@ -14,8 +14,8 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
+from coordinator.read.text.query_weighting import is_long_text
 from coordinator.read.text.respelling import WORDS_MAX, Spelling, respelt
-from coordinator.read.text.scoring import is_long_text
 
 
 class DidYouMean:

@@ -25,7 +25,7 @@ from common.curation_rules import Rule
 from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.parameters.unsearched_fields import unsearched

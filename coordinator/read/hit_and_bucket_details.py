@@ -2,7 +2,7 @@
 
     hits of a page   ─▶ the sizes and best hits of their groups          (`distinct`, group hits)
     listed buckets   ─▶ statistics of numbers by facet value             (`facets.*.stats`)
-    listed buckets   ─▶ joint counts with the bins of a numeric field    (`facets/cube`)
+    listed buckets   ─▶ joint counts with the bins of a numeric field    (`joint_counts`)
 
 Each is the search's own request, narrowed to these hits or buckets: it has the same hits, whatever
 is written meanwhile. Merging the responses is pure: `groups`, `facets`.
@@ -22,11 +22,11 @@ from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.facets.joint_counts import cube_request, cube_result, edges_of, empty_cube
 from coordinator.read.facets.result_types import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
 from coordinator.read.hit_groups import tokens_of, with_groups
-from coordinator.read.merge import Hit, is_slow_to_order, merge_hits
+from coordinator.read.hit_merging import Hit, is_slow_to_order, merge_hits
 from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items
 

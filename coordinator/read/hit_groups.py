@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.protocol.messages import SearchResponse
-from common.values import NO_TOKEN
-from coordinator.read.merge import Hit
-from coordinator.read.rendering import add_group
+from common.value_kinds_and_facet_keys import NO_TOKEN
+from coordinator.read.hit_merging import Hit
+from coordinator.read.hit_rendering import add_group
 
 
 def tokens_of(hits: Sequence[Hit]) -> list[int]:

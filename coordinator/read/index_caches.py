@@ -37,7 +37,7 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_values_and_totals import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary, wanted_words
-from coordinator.read.text.statistics import StatisticsCache
+from coordinator.read.text.text_statistics_cache import StatisticsCache
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""

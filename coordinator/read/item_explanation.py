@@ -32,7 +32,7 @@ from common.limits import Limits
 from common.placement import shown_id
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
-from coordinator.parameters.kinds import json_of_text
+from coordinator.parameters.parameter_kinds import json_of_text
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_decoding import RawParameters
 from coordinator.read.read_services import ReadServices

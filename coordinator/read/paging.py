@@ -24,7 +24,7 @@ from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facets.merged_counts import ShardResponses
-from coordinator.read.merge import (
+from coordinator.read.hit_merging import (
     NOTHING_PINNED,
     Hit,
     PinnedOnPage,

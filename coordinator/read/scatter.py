@@ -35,17 +35,17 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
-from coordinator.read.facets.cube import histogram_requests
+from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, plan_facets
+from coordinator.read.facets.joint_counts import histogram_requests
 from coordinator.read.facets.merged_counts import ShardResponses
-from coordinator.read.facets.plan import CountedFacets, FacetPlan, plan_facets
 from coordinator.read.facets.unconfigured_facets import field_requests
 from coordinator.read.field_checks import check_fields, names_fields
+from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.index_caches import IndexCache, IndexCaches
-from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.results import Timings
 from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
-from coordinator.read.text.scoring import UNRESTRICTED, score_again, score_query
-from coordinator.read.text.statistics import ScoredQuery
+from coordinator.read.text.query_weighting import UNRESTRICTED, score_again, score_query
+from coordinator.read.text.text_statistics_cache import ScoredQuery
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents along with the keys: reading a few needlessly costs

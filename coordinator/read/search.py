@@ -31,14 +31,14 @@ from typing import NamedTuple
 from common.deadline import Deadline
 from common.process.loop_scheduler import run_to_completion
 from coordinator.cluster.catalog import Index
-from coordinator.cluster.leases import Leases
+from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
-from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
-from coordinator.read.facets.ranges import merge_ranges, num_keys
+from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
+from coordinator.read.facets.range_merging import merge_ranges, num_keys
 from coordinator.read.facets.result_types import CubeResult, FacetResult, RangeResult
 from coordinator.read.facets.tree_merging import merge_trees
 from coordinator.read.field_checks import search_warnings
@@ -47,16 +47,16 @@ from coordinator.read.hit_and_bucket_details import (
     with_group_hits,
     with_value_statistics,
 )
-from coordinator.read.merge import Hit
+from coordinator.read.hit_merging import Hit
+from coordinator.read.more_like_this import SimilarItems
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
 from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome
-from coordinator.read.similar import SimilarItems
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.near_terms import NearTerms, Scope
+from coordinator.read.text.query_weighting import is_long_text
 from coordinator.read.text.respelling import Spelling
-from coordinator.read.text.scoring import is_long_text
 
 
 class _Found(NamedTuple):

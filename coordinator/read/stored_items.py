@@ -16,8 +16,8 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_each
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.merge import Hit
-from coordinator.read.rendering import rendered_items
+from coordinator.read.hit_merging import Hit
+from coordinator.read.hit_rendering import rendered_items
 from coordinator.read.scatter import SearchOutcome
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024

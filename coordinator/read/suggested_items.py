@@ -17,7 +17,7 @@ from common.option_parsers import SearchableField
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.merge import Hit
+from coordinator.read.hit_merging import Hit
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items

@@ -29,7 +29,7 @@ from msgspec import Struct, structs
 from common.analysis.analyzer import typo_budget
 from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
-from coordinator.analytics.analytics import Analytics
+from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.read_services import ReadServices

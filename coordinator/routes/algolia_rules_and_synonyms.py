@@ -15,7 +15,7 @@ from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.kinds import Mistake, integer
+from coordinator.parameters.parameter_kinds import Mistake, integer
 from coordinator.parameters.request_decoding import decode_json, decode_object
 from coordinator.routes.algolia_conventions import (
     CHANGE,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from coordinator.http.responses import Response
 from coordinator.http.result_bodies import explanation_body
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parameter_table import EXPLAIN_PARAMETERS
 from coordinator.parameters.request_parsing import parse_explain, parse_search
-from coordinator.parameters.table import EXPLAIN_PARAMETERS
 from coordinator.routes.search import narrowed, raw_parameters, search_routes
 
 if TYPE_CHECKING:

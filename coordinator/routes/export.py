@@ -10,8 +10,8 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Stream, header
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 from coordinator.parameters.request_decoding import query_parameters, refuse_unknown
-from coordinator.parameters.table import SEARCH_PARAMETERS
 from coordinator.routes.matching_scan import RESTRICTING, matching_hits
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.read.merge import Hit
+    from coordinator.read.hit_merging import Hit
 
 NDJSON: Final = b"application/x-ndjson"
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.errors import ConfigurationSwitched, Unavailable
+from coordinator.parameters.parameter_table import RESTRICTING_PARAMETERS
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_parsing import parse_search
-from coordinator.parameters.table import RESTRICTING_PARAMETERS
 from coordinator.read.cursor import START, Cursor
-from coordinator.read.rendering import rendered_items
+from coordinator.read.hit_rendering import rendered_items
 from coordinator.routes.search import narrowed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.read.merge import Hit
+    from coordinator.read.hit_merging import Hit
 
 PAGE_ITEMS: Final = 500
 """Hits per page of an export, or of a change by filter."""

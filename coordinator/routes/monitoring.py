@@ -9,7 +9,7 @@ from common.errors import Unavailable
 from common.process.memory_trimming import resident_bytes
 from coordinator.cluster.catalog import program_version
 from coordinator.http.api_keys import Action
-from coordinator.http.exposition import WorkInProgress, coordinator_families, exposition
+from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable

@@ -22,6 +22,7 @@ from coordinator.http.result_bodies import (
 )
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.parsed_parameters import (
     FacetParameters,
     SearchParameters,
@@ -29,8 +30,7 @@ from coordinator.parameters.parsed_parameters import (
 )
 from coordinator.parameters.request_decoding import decode_search, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
-from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.read.facets.ranges import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
+from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 

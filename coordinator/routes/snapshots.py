@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.data_directory import explaining_disk_failure
 from common.deadline import Deadline
 from common.errors import Conflict, Forbidden, InvalidRequest
-from coordinator.cluster import snapshots
+from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.restore_plan import plan_restore
 from coordinator.http.api_keys import Action
@@ -19,7 +19,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 
 if TYPE_CHECKING:
-    from coordinator.cluster.snapshots import ServiceSnapshot
+    from coordinator.cluster.snapshots_on_disk import ServiceSnapshot
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
@@ -43,7 +43,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
     document = decode_object(request.body, services.settings.limits)
     refuse_unknown(document, ("name",))
-    name = snapshots.check_name(document.get("name"))
+    name = snapshots_on_disk.check_name(document.get("name"))
     settings = services.settings
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(settings.configure_timeout_ms)
@@ -71,7 +71,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
 async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
-    found = await asyncio.to_thread(snapshots.list_snapshots, folder)
+    found = await asyncio.to_thread(snapshots_on_disk.list_snapshots, folder)
     return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
@@ -89,7 +89,7 @@ async def list_snapshots(services: Services, request: Request) -> Response:
 )
 async def restore_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots/{name}/restore`: creates new indexes from a snapshot."""
-    name = snapshots.check_name(request.arguments[0])
+    name = snapshots_on_disk.check_name(request.arguments[0])
     limits = services.settings.limits
     wanted, renamed = _selection(decode_object(request.body, limits) if request.body else {})
     caller = request.caller
@@ -171,7 +171,7 @@ def _is_names(names: object) -> bool:
 )
 async def delete_snapshot(services: Services, request: Request) -> Response:
     """Answer `DELETE /_snapshots/{name}`."""
-    name = snapshots.check_name(request.arguments[0])
+    name = snapshots_on_disk.check_name(request.arguments[0])
     folder = services.settings.snapshot_folder
 
     async def remove() -> None:
@@ -182,7 +182,7 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
                 code="snapshot_in_use",
             )
         with explaining_disk_failure("some files of the snapshot may be left"):
-            await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
+            await asyncio.to_thread(snapshots_on_disk.remove_snapshot, folder, name)
 
     # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)

@@ -9,8 +9,8 @@ import msgspec
 from coordinator.http.responses import Response
 from coordinator.http.result_bodies import suggestions_body
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parameter_table import SUGGEST_PARAMETERS
 from coordinator.parameters.request_parsing import parse_suggest
-from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.routes.search import narrowed, raw_parameters, search_routes
 
 if TYPE_CHECKING:

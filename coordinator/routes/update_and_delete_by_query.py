@@ -33,7 +33,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.parameters.filter_objects import fields_of
 from coordinator.parameters.request_decoding import decode_object, decode_stored, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search
-from coordinator.read.cursor_scan import selects_all
+from coordinator.read.item_selection import selects_all
 from coordinator.routes.items import refuse_conditions, write_response
 from coordinator.routes.matching_scan import PAGE_ITEMS, RESTRICTING, matching_hits
 from coordinator.write.ingest import with_id
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
     from coordinator.http.services import Services
-    from coordinator.read.merge import Hit
+    from coordinator.read.hit_merging import Hit
 
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 """Approximate bytes of the changes sent in one group."""

@@ -14,7 +14,7 @@ from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
 from common.index_configuration_checks import WARNINGS_MAX
 from common.nearest_name import nearest
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parsed_parameters import with_ancestors

@@ -21,7 +21,7 @@ from common.process.logs import Log
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster

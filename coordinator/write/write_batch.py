@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from common.errors import PartlyStored, ServiceError, Unavailable
 from common.placement import shards_of
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 from coordinator.write.partitioning import Parts, divide, places_of
 
 Ranges = list[list[int]]

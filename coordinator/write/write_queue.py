@@ -38,7 +38,7 @@ from common.errors import (
     Unavailable,
 )
 from common.process.logs import Log
-from common.process.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
+from common.process.request_id_context import REQUEST_IDS, REQUEST_IDS_MAX
 from common.protocol.framing import JOIN_BYTES_MAX
 from common.protocol.messages import (
     ApplyRequest,

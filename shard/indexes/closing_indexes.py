@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 from common.process.logs import Log
-from common.process.priority import run_after_searches
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import run_after_searches
 from common.process.uncancelled import result_of
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.open_index import OpenIndex

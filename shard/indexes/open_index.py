@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from common.errors import StorageFull
 from common.process.logs import Log
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from shard.partition.merger import flush
 from shard.partition.partition import Partition

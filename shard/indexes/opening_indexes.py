@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.closed_indexes import ClosedIndexes

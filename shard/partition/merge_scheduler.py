@@ -22,7 +22,7 @@ from typing import NamedTuple
 from common.errors import StorageFull
 from common.process.logs import Log
 from common.process.memory_trimming import trim_soon
-from common.process.priority import run_in_background
+from common.process.thread_priority import run_in_background
 from shard.caches.lru_cache import (
     BOUNDS_CACHE,
     COLUMN_CACHE,

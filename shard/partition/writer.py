@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from common.errors import InternalError, StorageFull, Unavailable
 from common.process.fault_injection import fault
 from common.process.logs import Log
-from common.process.priority import run_in_background
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import run_in_background
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,

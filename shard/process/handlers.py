@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol, TypeVar
 from common.errors import ConfigurationSwitched
 from common.process.fault_injection import fault
 from common.process.loop_scheduler import LoopScheduler
-from common.process.priority import run_in_background
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import run_in_background
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from common.process import logs
-from common.process.priority import keep_up
+from common.process.thread_priority import keep_up
 from common.setting_sources import LogSettings, SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.process.shard_process import Identity, run

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from common.deadline import check_call
 from common.process.loop_scheduler import LoopScheduler
-from common.process.priority import run_in_background
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import run_in_background
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.process.event_loop_share import LoopShare
 from shard.process.reader_threads import Readers

@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from common.deadline import check_call
-from common.process.priority import run_after_searches
-from common.process.request_ids import carried
+from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
+from common.process.thread_priority import run_after_searches
 
 READERS: Final = 3
 READERS_OF_ONE_INDEX: Final = READERS - 1

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
 from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived import derived
 from shard.query.spelling.spacings import (
     cut_freqs,

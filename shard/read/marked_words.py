@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common.analysis.analyzer import Token
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
 from common.query import Word
 from shard.query.scoring.bm25f import NUM_TIERS

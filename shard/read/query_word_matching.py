@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from common.analysis.field_matching import FieldClass
+from common.analysis.language_and_typos_by_field import FieldClass
 from common.analysis.stemmer import stem
 from common.deadline import check_call
 from common.query import MatchKind, Word

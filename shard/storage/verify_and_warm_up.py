@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, TypeAlias
 from common.chunked_io import CALL_BYTES
 from common.process.available_memory import available_bytes
 from common.process.logs import Log
-from common.process.priority import run_in_background
+from common.process.thread_priority import run_in_background
 
 MEMORY_SHARE: Final = 2
 """All shards together read at most 1 / `MEMORY_SHARE` of what is available."""

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 
 Item = dict[str, Any]
 Predicate = Callable[[Item], bool]

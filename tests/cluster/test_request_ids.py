@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.process.request_ids import REQUEST_IDS_MAX
+from common.process.request_id_context import REQUEST_IDS_MAX
 from tests.service import Client, Service
 from tests.waiting import wait_until
 

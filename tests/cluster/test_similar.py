@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.term_weights import inverse_doc_freq
-from coordinator.read.similar import MATCH, WORDS_MAX
+from coordinator.read.more_like_this import MATCH, WORDS_MAX
 from tests.cluster.conftest import Index, Services, error_of
 from tests.service import Client
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.analytics.analytics import Analytics
+from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster import shard_client
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster

@@ -14,7 +14,7 @@ from common.index_configuration_parser import parse_configuration
 from common.json.item_scanner import canonical_id
 from common.placement import shard_of_id
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.analytics.analytics import Analytics
+from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import DEFAULT_TIMEOUTS

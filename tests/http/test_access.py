@@ -15,7 +15,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.protocol.messages import FilterClause
-from coordinator.cluster.reader_cluster import ReaderCatalog
+from coordinator.cluster.reader_cluster_and_catalog import ReaderCatalog
 from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.app import HttpApp
 from coordinator.http.metrics import UNROUTED

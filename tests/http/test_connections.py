@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 from coordinator.http import low_level_server
 from coordinator.http.responses import Response
 from tests.http.conftest import MakeWeb, Web

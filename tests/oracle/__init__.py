@@ -5,8 +5,9 @@ order, and the order of hits by fields and by insertion. It does not score: of a
 which items match, not which comes first.
 
 It is written from the descriptions of the interface (`docs/`) alone. It shares with the service
-only the text of a facet key (`common.values.facet_key`). Words of scripts without spaces are
-modelled for Han, Hiragana and Katakana. Stemming and stop words are not modelled.
+only the text of a facet key (`common.value_kinds_and_facet_keys.facet_key`). Words of scripts
+without spaces are modelled for Han, Hiragana and Katakana. Stemming and stop words are not
+modelled.
 
     engine          Oracle: the items, writes, and a search as the sum of the rules below
     nested_and_geo  NestedGeoOracle: the same with places and elements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 from tests.oracle.items import Item, Json, exists, is_number, keys_of, values_of
 
 

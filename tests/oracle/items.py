@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 
 Item = dict[str, Any]
 

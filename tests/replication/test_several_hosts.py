@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from common import data_directory
-from common.process.priority import REPLICA_BACKGROUND_NICENESS
+from common.process.thread_priority import REPLICA_BACKGROUND_NICENESS
 from tests.recorded_answers import NUM_REQUESTS
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.replication.workload import (

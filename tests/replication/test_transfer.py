@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cluster import snapshots
-from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
+from coordinator.cluster import snapshots_on_disk
+from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
@@ -121,7 +121,7 @@ class _Hosts:
         path.write_bytes(DATA)
         files = (SnapshotFile(FILE, len(DATA), ""),)
         snapshot = ServiceSnapshot(1, name, "", "", 1, (), files)
-        snapshots.write_snapshot(self.folder / name, snapshot)
+        snapshots_on_disk.write_snapshot(self.folder / name, snapshot)
         return snapshot
 
     async def take(self, target: Path) -> Position:
@@ -266,8 +266,8 @@ async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client
     while not list(hosts.folder.glob(f"*/{SNAPSHOT_FILE}")):  # noqa: ASYNC110 - of another task
         await asyncio.sleep(0)
     (copy,) = hosts.folder.iterdir()
-    assert not snapshots.NAME.fullmatch(copy.name), "it counts as a snapshot of the service"
-    mine = snapshots.check_name(f"{transfer.PREFIX}monday")
+    assert not snapshots_on_disk.NAME.fullmatch(copy.name), "it counts as a snapshot of the service"
+    mine = snapshots_on_disk.check_name(f"{transfer.PREFIX}monday")
     (hosts.folder / mine).mkdir()
 
     await hosts.restart()

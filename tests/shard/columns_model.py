@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from common.index_configuration import IndexConfiguration
-from common.values import Shape, facet_key
+from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
 from shard.segment.doc_records import build_doc_records, records_of
 from shard.segment.field_registry import FieldRegistry

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-import coordinator.process.coordinator
+import coordinator.process.coordinator_process
 import coordinator.replication.replica
 from common import data_directory
 from common.shard_settings import ShardSettings
@@ -254,12 +254,12 @@ def _servers_not_looked_at() -> Iterator[None]:
 @contextmanager
 def _supervised() -> Iterator[None]:
     """`Machine` looks itself at what processes shall run."""
-    real = coordinator.process.coordinator.process_starter
-    coordinator.process.coordinator.process_starter = lambda supervisor: _do_nothing
+    real = coordinator.process.coordinator_process.process_starter
+    coordinator.process.coordinator_process.process_starter = lambda supervisor: _do_nothing
     try:
         yield
     finally:
-        coordinator.process.coordinator.process_starter = real
+        coordinator.process.coordinator_process.process_starter = real
 
 
 def _do_nothing() -> None:

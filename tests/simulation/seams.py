@@ -20,7 +20,7 @@ from typing import Any
 
 import lmdb
 
-from common.process import fault_injection, priority
+from common.process import fault_injection, thread_priority
 from common.process.thread_pool import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
@@ -137,7 +137,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     # Drawn once by each process; responses, and with them the trace, contain its seals.
     stand_ins[id(cursor._key)] = lambda: bytes(32)
     # What it sets would hold for this process, and tests that come later.
-    stand_ins[id(priority.keep_up)] = lambda: None
+    stand_ins[id(thread_priority.keep_up)] = lambda: None
     # Tasks that another world has scheduled are not this one's.
     stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 

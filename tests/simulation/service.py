@@ -23,14 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import coordinator.process.coordinator
+import coordinator.process.coordinator_process
 import coordinator.routes.search
 import shard.process.shard_process
 from common import data_directory
 from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.shard_settings import ShardSettings
 from coordinator.cluster.shard_copies import shown_shards
-from coordinator.process.coordinator import Inheritance
+from coordinator.process.coordinator_process import Inheritance
 from coordinator.replication.host.replica_file import shards_to_run
 from coordinator.settings import Settings
 from tests.simulation.event_loop import EventLoop
@@ -196,7 +196,7 @@ class Machine:
         self._stack.callback(os.close, lock)
         return self._watched(
             f"coordinator{self._suffix}",
-            lambda: coordinator.process.coordinator._run(self.settings, Inheritance(lock)),
+            lambda: coordinator.process.coordinator_process._run(self.settings, Inheritance(lock)),
         )
 
     def _watched(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:

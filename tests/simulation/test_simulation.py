@@ -21,13 +21,13 @@ import pytest
 from common.deadline import Deadline
 from common.errors import Conflict, Unavailable
 from common.placement import shard_of_id
-from common.process import priority
+from common.process import thread_priority
 from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
 from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
-from coordinator.process.joining import peer_recovery
+from coordinator.process.joining import missing_shard_recovery
 from coordinator.replication.applying.applying import Applier, ShardRequest
 from coordinator.replication.following.following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
@@ -267,7 +267,7 @@ def test_every_answer_of_several_hosts_is_admissible(seed: int) -> None:
     outcome = simulate_hosts(seed)
 
     assert outcome.num_reads > 0
-    assert not priority._is_replica, "the process of this test is no host"
+    assert not thread_priority._is_replica, "the process of this test is no host"
 
 
 @pytest.mark.long
@@ -573,7 +573,7 @@ class TestMistakesOfPlacedShardsAreFound:
             position = await real(*arguments)
             return Position(position.seq + 10, 0)
 
-        monkeypatch.setattr(peer_recovery, "take_snapshot", take)
+        monkeypatch.setattr(missing_shard_recovery, "take_snapshot", take)
         monkeypatch.setattr(moving, "take_snapshot", take)
 
         assert self._is_found(simulate_moves, self.MOVES_SEEDS)

@@ -93,7 +93,7 @@ class DistinctCounts(Message, frozen=True, array_like=True):
     """Hits without a value."""
     hit_tokens: bytes
     """uint64 per hit of the response: the same number for a value on all shards, `NO_TOKEN` of
-    `common.values` without one."""
+    `common.value_kinds_and_facet_keys` without one."""
     tokens: bytes = b""
     """uint64 per value, ascending."""
     counts: bytes = b""

@@ -21,8 +21,8 @@ from coordinator.cli.importers.engine_exports import (
     sampled,
 )
 from coordinator.cli.importers.imported_index import ImportedIndex
-from coordinator.cli.sources.fetching import basic_authorization, is_url, split_url
 from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.url_fetching import basic_authorization, is_url, split_url
 
 PAGE: Final = 1_000
 _PLAIN: Final = frozenset(

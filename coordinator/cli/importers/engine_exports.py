@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, Final
 
-from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.item_json import decoded
-from coordinator.cli.sources.opening import BROKEN, OpenedSource
+from coordinator.cli.sources.opening_and_decompression import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.url_fetching import open_url
 
 SAMPLE_ITEMS: Final = 1_000
 """Records from which fields of points are found, and which a dry run reads."""

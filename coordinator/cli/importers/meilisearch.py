@@ -20,7 +20,7 @@ from coordinator.cli.importers.imported_index import (
     add_typos,
     weighted,
 )
-from coordinator.cli.sources.opening import BROKEN, OpenedSource
+from coordinator.cli.sources.opening_and_decompression import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError
 
 _VECTORS: Final = "_vectors"

@@ -22,8 +22,8 @@ from coordinator.cli.importers.engine_exports import (
     sampled,
 )
 from coordinator.cli.importers.imported_index import ImportedIndex
-from coordinator.cli.sources.fetching import is_url
 from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.url_fetching import is_url
 
 _TEXTS: Final = ("string", "string[]", "string*")
 

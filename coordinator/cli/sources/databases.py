@@ -18,8 +18,12 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from coordinator.cli.sources.declared_kinds import DeclaredKinds
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, open_connection, without_password
-from coordinator.cli.sources.rows import example_of, id_name, kind_of, to_items
+from coordinator.cli.sources.postgres_connection import (
+    ROWS_AT_ONCE,
+    open_connection,
+    without_password,
+)
+from coordinator.cli.sources.rows_to_items import example_of, id_name, kind_of, to_items
 from coordinator.cli.sources.source import (
     Column,
     ReadOptions,

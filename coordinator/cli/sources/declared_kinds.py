@@ -18,7 +18,7 @@ import orjson
 
 from coordinator.cli.sources.column_kinds import DATE_ORDERS, KINDS, date_of, is_integer, is_number
 from coordinator.cli.sources.item_json import decoded
-from coordinator.cli.sources.rows import plain
+from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import SourceError, shown
 
 _TRUTHS: Final = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False}

@@ -31,7 +31,7 @@ from coordinator.cli.sources.column_kinds import (
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.item_json import pieces_of
-from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
+from coordinator.cli.sources.opening_and_decompression import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.prices import amount_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 from coordinator.cli.sources.unsupported_formats import START_BYTES, unsupported_format

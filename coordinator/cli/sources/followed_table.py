@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from coordinator.cli.sources.pgoutput import Begin, Changed, Commit, Truncated
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection
+from coordinator.cli.sources.postgres_connection import ROWS_AT_ONCE, PostgresConnection
 from coordinator.cli.sources.postgres_table import PostgresTable
 from coordinator.cli.sources.replication_slot import ReplicationSlot, application_name
 

@@ -21,8 +21,13 @@ from coordinator.cli.sources.json_object_splitting import (
     on_one_line,
     value_at,
 )
-from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
-from coordinator.cli.sources.postgres import without_password
+from coordinator.cli.sources.opening_and_decompression import (
+    BROKEN,
+    PEEK_BYTES,
+    READ_BYTES,
+    OpenedSource,
+)
+from coordinator.cli.sources.postgres_connection import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, shown
 from coordinator.cli.sources.unsupported_formats import START_BYTES, unsupported_format
 

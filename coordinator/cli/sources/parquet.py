@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coordinator.cli.sources.opening import OpenedSource
-from coordinator.cli.sources.rows import example_of, id_name, to_items
+from coordinator.cli.sources.opening_and_decompression import OpenedSource
+from coordinator.cli.sources.rows_to_items import example_of, id_name, to_items
 from coordinator.cli.sources.source import (
     Column,
     ReadOptions,

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.cli.sources.postgres import UnknownName
+from coordinator.cli.sources.postgres_connection import UnknownName
 from coordinator.cli.sources.source import SourceError
 
 _U16: Final = struct.Struct(">H")

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.pgoutput import is_visible
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection, UnknownName
-from coordinator.cli.sources.rows import to_items
+from coordinator.cli.sources.postgres_connection import (
+    ROWS_AT_ONCE,
+    PostgresConnection,
+    UnknownName,
+)
+from coordinator.cli.sources.rows_to_items import to_items
 from coordinator.cli.sources.source import SourceError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.pgoutput import Decoder, Event
-from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection
+from coordinator.cli.sources.postgres_connection import ROWS_AT_ONCE, PostgresConnection
 from coordinator.cli.sources.source import SourceError
 
 if TYPE_CHECKING:

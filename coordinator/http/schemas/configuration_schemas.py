@@ -15,7 +15,7 @@ from coordinator.http.schemas.schema_parts import (
     object_schema,
     open_body_schema,
 )
-from coordinator.parameters.table import SEARCH_BY_NAME
+from coordinator.parameters.parameter_table import SEARCH_BY_NAME
 from coordinator.parameters.value_schemas import COLLATION_SCHEMA, TYPO_LENGTHS_SCHEMA
 
 _WORD: Final[dict[str, Any]] = {"type": "string", "pattern": r"\S"}

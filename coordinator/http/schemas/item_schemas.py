@@ -16,7 +16,7 @@ from coordinator.http.schemas.schema_parts import (
     object_schema,
     ref,
 )
-from coordinator.parameters.table import RESTRICTING_PARAMETERS
+from coordinator.parameters.parameter_table import RESTRICTING_PARAMETERS
 
 _POSITION: Final[dict[str, Any]] = {
     "type": "string",

@@ -17,7 +17,7 @@ from coordinator.http.schemas.schema_parts import (
     object_schema,
     ref,
 )
-from coordinator.parameters.table import SEARCH_BY_NAME, SEARCH_PARAMETERS
+from coordinator.parameters.parameter_table import SEARCH_BY_NAME, SEARCH_PARAMETERS
 
 _STATISTICS: Final = object_schema(
     "",

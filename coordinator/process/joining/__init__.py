@@ -4,5 +4,5 @@ join                    checks the log, and fits the directory to it
 log_checks              may this host use the log; does its directory fit?
 unresolved_log_servers  warns of servers of the log that have no address
 snapshot_bootstrap      an empty host takes all data of another one
-peer_recovery           where each host holds some shards: takes those that it lacks
+missing_shard_recovery  where each host holds some shards: takes those that it lacks
 """

@@ -30,7 +30,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.setting_sources import SettingError
-from coordinator.cluster.snapshots import SnapshotError
+from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.http.unsafe_address import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
@@ -39,7 +39,7 @@ from coordinator.process.joining.log_checks import (
     check_safe,
     other_data,
 )
-from coordinator.process.joining.peer_recovery import (
+from coordinator.process.joining.missing_shard_recovery import (
     fill_shards,
     fit_shards,
     missing_shards,

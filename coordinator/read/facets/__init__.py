@@ -1,6 +1,6 @@
 """Facets, ranges and trees, from the counts of the shards to what a response shows.
 
-plan                   the counts that a search needs
+facet_count_plan       the counts that a search needs
 facet_values_and_totals  known between searches; the numbers of facet values: global_ordinals
 merged_counts          counts of all shards, added up; of groups: group_counts
 merged_facets          one facet after the other; bucket_selection chooses and orders
@@ -9,7 +9,7 @@ key_search             search within the values; what it reads: key_words
 text_order             the order of values as texts
 facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
 unconfigured_facets    values of fields that are not facets
-ranges                 intervals and histograms; of category trees: tree_merging
+range_merging          intervals and histograms; of category trees: tree_merging
 result_types           all of these as a response shows them
-cube                   joint counts with the bins of a numeric field
+joint_counts           joint counts with the bins of a numeric field
 """

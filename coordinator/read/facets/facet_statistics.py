@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.values import INTEGER_MAX, INTEGER_MIN
+from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parsed_parameters import FacetSpec
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.range_merging import finite
 from coordinator.read.facets.result_types import FacetResult, FacetStats
 
 if TYPE_CHECKING:

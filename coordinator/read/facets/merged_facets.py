@@ -1,7 +1,8 @@
 """The facets of a search: merges the counts of all shards and lists the buckets of each facet.
 
-`plan` decides which counts a search needs, `merged_counts` adds them up, `bucket_selection` chooses
-among them, `facet_statistics` sums them up, `facet_values_and_totals` keeps those of the index.
+`facet_count_plan` decides which counts a search needs, `merged_counts` adds them up,
+`bucket_selection` chooses among them, `facet_statistics` sums them up, `facet_values_and_totals`
+keeps those of the index.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from msgspec import structs
 
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
+from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
-from coordinator.read.facets.plan import CountedFacets, FacetPlan
 from coordinator.read.facets.result_types import FacetResult
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from common.protocol.messages import (
 )
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import NumberSummary, SummedBucket
-from coordinator.read.facets.plan import value_request
-from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.facet_count_plan import value_request
+from coordinator.read.facets.range_merging import finite
 from coordinator.read.facets.result_types import FacetResult
 
 _STEP_BUCKETS: Final = 32

@@ -1,8 +1,10 @@
 """From the text of a query to weighted clauses, and to other spellings of it.
 
-query_parser           text → clauses; words written together or apart: spacing; II for 2: notations
+query_parser           text → clauses; words written together or apart: word_spacings; II for 2:
+                       notations
 relaxation             what "match": "auto" tries, in order
-scoring                clauses → weights, by the frequencies over all shards in statistics
+query_weighting        clauses → weights, by the frequencies over all shards in
+                       text_statistics_cache
 corrections            what a mistyped word may be meant to be: edit_distance, noisy_channel
 near_terms             words of the index near a text
 respelling             another spelling of a query

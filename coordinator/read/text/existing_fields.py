@@ -13,7 +13,7 @@ from typing import Final
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest_name import nearest
 from common.protocol.messages import StatisticsResponse
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.parsed_parameters import with_ancestors
 
 _GUESSES_REMEMBERED_MAX: Final = 256

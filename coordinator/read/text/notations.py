@@ -6,9 +6,9 @@
     saint louis      ──▶  st louis              abbreviations
     salt and pepper  ──▶  salt pepper           a "&", "+" or "/" between words separates them
 
-A notation counts only next to a word that was typed beside it, as one text with both: 2 alone
-does not find II, and `rocky 2` finds no item with a stray II. So an index decides by what it has
-which notations a query gets, as for `spacing`. The lists are short on purpose: a pair of words is
+A notation counts only next to a word that was typed beside it, as one text with both: 2 alone does
+not find II, and `rocky 2` finds no item with a stray II. So an index decides by what it has which
+notations a query gets, as for `word_spacings`. The lists are short on purpose: a pair of words is
 looked up for each.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from common.analysis.analyzer import Analyzer, is_run
-from coordinator.read.text.spacing import Spacing, TypedWord
+from coordinator.read.text.word_spacings import Spacing, TypedWord
 
 Words: TypeAlias = tuple[str, ...]
 Notations: TypeAlias = Mapping[str, tuple[Words, ...]]

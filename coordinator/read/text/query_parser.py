@@ -18,7 +18,7 @@ Rules that the picture does not show:
 - A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
   sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc. Stop words of
   such a sequence need not be typed.
-- Unquoted words may also be written together or apart (`spacing`), or in another notation
+- Unquoted words may also be written together or apart (`word_spacings`), or in another notation
   (`notations`), unless no typos are allowed.
 - A repeated clause counts once, with its weight multiplied.
 """
@@ -41,7 +41,7 @@ from common.analysis.analyzer import (
     is_run,
     typo_budget,
 )
-from common.analysis.field_matching import TypoLengths, typo_groups
+from common.analysis.language_and_typos_by_field import TypoLengths, typo_groups
 from common.analysis.stop_words import stop_words
 from common.index_configuration import IndexConfiguration
 from common.option_parsers import PrefixMode, TypoMode
@@ -53,7 +53,13 @@ from coordinator.read.text.notations import (
     notations,
     notations_of,
 )
-from coordinator.read.text.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
+from coordinator.read.text.word_spacings import (
+    SYMBOLS,
+    Spacing,
+    TypedWord,
+    is_cuttable,
+    spacings_of,
+)
 
 Words: TypeAlias = tuple[str, ...]
 Spellings: TypeAlias = tuple[tuple[str, str], ...]

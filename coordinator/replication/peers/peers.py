@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
-from coordinator.cluster import snapshots
+from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.catalog import program_version
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
@@ -96,7 +96,7 @@ class Peers:
             await asyncio.sleep(ASK_SECONDS)
 
     def _find_snapshot(self) -> str:
-        found = snapshots.list_snapshots(self._settings.snapshot_folder)
+        found = snapshots_on_disk.list_snapshots(self._settings.snapshot_folder)
         return max((one.created_at for one in found), default="")
 
     @property

@@ -21,11 +21,11 @@ from common.data_directory import DataDirectoryError
 from common.deadline import Deadline
 from common.errors import Conflict, ServiceError, Unavailable
 from common.process.logs import Log
-from coordinator.cluster import snapshots
+from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_copies import ShardHost, shown_shards
 from coordinator.cluster.snapshot_maker import SnapshotMaker
-from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
+from coordinator.cluster.snapshots_on_disk import ServiceSnapshot, SnapshotError
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import new_host
 from coordinator.replication.log.log_errors import LogAway
@@ -172,7 +172,7 @@ def _put_in_place(folder: Path, request: CopyRequest, revisions: _REVISIONS, tar
             "no snapshot was made: an index was configured or deleted meanwhile; try again",
             code="index_changed_meanwhile",
         )
-    snapshots.verify(folder, snapshots.read_snapshot(folder))
+    snapshots_on_disk.verify(folder, snapshots_on_disk.read_snapshot(folder))
     for shard in request.shards:
         copied = data_directory.shard_folder(target, shard)
         data_directory.shard_folder(folder, shard).rename(copied)

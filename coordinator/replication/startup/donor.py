@@ -17,9 +17,9 @@ from common.deadline import Deadline
 from common.decode_errors import UNDECODABLE
 from common.errors import ServiceError
 from common.process.logs import Log
-from coordinator.cluster import snapshots
+from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.snapshot_maker import SnapshotMaker
-from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
+from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.startup.transfer import (
     COPY_SECONDS,
@@ -129,7 +129,7 @@ class Donor:
         except UNDECODABLE as error:
             await message.respond(_encode(CopyResult(error=f"invalid request: {error}")))
             return
-        if not (request.name.startswith(PREFIX) and snapshots.NAME.fullmatch(request.name)):
+        if not (request.name.startswith(PREFIX) and snapshots_on_disk.NAME.fullmatch(request.name)):
             await message.respond(_encode(CopyResult(error="invalid name of a snapshot")))
             return
         copy = self._copies.get(request.name)
@@ -165,7 +165,11 @@ class Donor:
         except UNDECODABLE:
             return
         copy = self._copies.get(wanted.name)
-        if copy is None or copy.result is None or not snapshots.is_file_of_snapshot(wanted.path):
+        if (
+            copy is None
+            or copy.result is None
+            or not snapshots_on_disk.is_file_of_snapshot(wanted.path)
+        ):
             return
         copy.used_at = time.monotonic()
         path = self._folder_of(wanted.name) / wanted.path

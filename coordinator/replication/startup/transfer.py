@@ -31,8 +31,8 @@ from msgspec import Struct, field
 
 from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
-from coordinator.cluster import snapshots
-from coordinator.cluster.snapshots import SnapshotError
+from coordinator.cluster import snapshots_on_disk
+from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.replication.host.replica_file import Position, new_host
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.stream import LogStream
@@ -178,7 +178,7 @@ async def take_snapshot(
     if copied.files:
         await take(copied.files[-1])
     try:
-        snapshot = await asyncio.to_thread(snapshots.read_snapshot, folder)
+        snapshot = await asyncio.to_thread(snapshots_on_disk.read_snapshot, folder)
     except SnapshotError as error:
         raise LogAway(f"the other host does not say which files there are: {error}") from error
     for one in snapshot.files:
@@ -204,7 +204,7 @@ async def _take_file(
         LogAway: the other host does not answer any more.
         OSError: no room.
     """
-    if not snapshots.is_file_of_snapshot(file.path):
+    if not snapshots_on_disk.is_file_of_snapshot(file.path):
         raise LogAway(f"the other host offers a file that no snapshot has: {file.path[:100]}")
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.protocol.messages import FacetRequest
-from common.values import number_text
+from common.value_kinds_and_facet_keys import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.nested_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view

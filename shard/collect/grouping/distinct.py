@@ -30,7 +30,7 @@ from common.deadline import check_call
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
-from common.values import NO_TOKEN
+from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_hits.hits import Hits
 from shard.collect.top_hits.top_k import select_hits

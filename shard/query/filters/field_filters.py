@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import numpy as np
 
 from common.query import AllOf, AnyOf, Contains, Range, StartsWith
-from common.values import WHOLE_FLOAT_MAX, number_text
+from common.value_kinds_and_facet_keys import WHOLE_FLOAT_MAX, number_text
 from shard.query.filters.folded_keys import (
     fold_key,
     fold_keys,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.field_matching import ALL_LANGUAGES
+from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived

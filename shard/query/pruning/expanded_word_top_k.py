@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.field_matching import ALL_LANGUAGES
+from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import (

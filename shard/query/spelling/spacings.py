@@ -9,7 +9,7 @@ A word may be cut in two anywhere, so the segment finds the parts it has: one se
 vocabulary for each letter.
 
 The coordinator adds these numbers up over all shards and decides which spacings a query gets
-(`coordinator/read/text/spacing.py`). All fields count. What a segment's documents have never
+(`coordinator/read/text/word_spacings.py`). All fields count. What a segment's documents have never
 changes, so it is counted once; deleted documents are subtracted.
 """
 

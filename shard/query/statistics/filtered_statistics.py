@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from common.analysis.field_matching import Languages
+    from common.analysis.language_and_typos_by_field import Languages
     from common.query import Filter, Word
     from shard.segment.snapshot import SegmentView, Snapshot
 

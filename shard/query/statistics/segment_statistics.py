@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec import Struct, structs
 
-from common.analysis.field_matching import ALL_LANGUAGES, Languages
+from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
-from common.analysis.field_matching import ALL_LANGUAGES, Languages
+from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.query import Word
 from shard.caches.derived import derived, derived_by_key

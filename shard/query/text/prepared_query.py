@@ -23,7 +23,7 @@ from shard.query.scoring.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.analysis.field_matching import Languages
+    from common.analysis.language_and_typos_by_field import Languages
     from common.protocol.messages import ScoredClause, TextQuery
     from shard.query.terms.expansion import Expansion
     from shard.segment.field_registry import FieldRegistry

@@ -19,7 +19,7 @@ from shard.query.text.prepared_query import phrase_words
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
-    from common.analysis.field_matching import Languages
+    from common.analysis.language_and_typos_by_field import Languages
     from common.protocol.messages import TextQuery
     from shard.segment.snapshot import Snapshot
 

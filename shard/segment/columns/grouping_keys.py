@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.values import NO_TOKEN
+from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column

@@ -31,7 +31,7 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, U64Array, uint32, uint64
-from common.values import Shape, ValueKind
+from common.value_kinds_and_facet_keys import Shape, ValueKind
 from shard.caches.derived import derived_by_key
 from shard.segment.columns.facet_column_builder import build_facets, merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers

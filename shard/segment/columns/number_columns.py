@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint8,
     uint64,
 )
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived import derived_by_key
 from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs

@@ -47,7 +47,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from common.values import Shape, ValueKind
+from common.value_kinds_and_facet_keys import Shape, ValueKind
 from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.items.extraction import Extraction

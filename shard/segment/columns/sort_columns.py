@@ -51,7 +51,7 @@ from common.kernels.types import (
     int64,
     uint64,
 )
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE

@@ -34,7 +34,7 @@ import numpy as np
 from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, Rows, U8Array, int64, uint8
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from shard.segment.field_registry import HASH_BASIS, FieldRegistry, PathTable, find_field, hash_step
 
 if TYPE_CHECKING:

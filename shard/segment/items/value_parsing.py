@@ -18,7 +18,7 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, I64Array, U8Array, int64
-from common.values import ValueKind, number_text
+from common.value_kinds_and_facet_keys import ValueKind, number_text
 from shard.segment.items.extraction import Extraction
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _copy_spans(
 def canonical_keys(
     extraction: Extraction, selection: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the facet keys (`common.values.facet_key`) of the selected values, as bytes.
+    """Return the facet keys (`value_kinds_and_facet_keys`) of the selected values, as bytes.
 
     Args:
         extraction: the batch.

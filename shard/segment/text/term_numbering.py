@@ -38,7 +38,7 @@ from common.kernels.types import (
     int64,
     uint64,
 )
-from common.values import ValueKind
+from common.value_kinds_and_facet_keys import ValueKind
 from shard.segment.items.extraction import Extraction
 from shard.segment.text.field_lengths import encode_length
 from shard.segment.text.positions import POSITION_GAP

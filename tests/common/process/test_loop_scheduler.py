@@ -15,7 +15,7 @@ from common.process.loop_scheduler import (
     LoopScheduler,
     run_to_completion,
 )
-from common.process.request_ids import REQUEST_IDS
+from common.process.request_id_context import REQUEST_IDS
 
 
 def be_busy() -> None:

@@ -17,12 +17,12 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.request_parsing import parse_search
+from coordinator.read.facets.facet_count_plan import plan_facets
 from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.facets.plan import plan_facets
-from coordinator.read.text import statistics
+from coordinator.read.text import text_statistics_cache
 from coordinator.read.text.query_parser import ParsedQuery
-from coordinator.read.text.statistics import StatisticsCache
+from coordinator.read.text.text_statistics_cache import StatisticsCache
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -47,7 +47,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         asked.append(request.words)
         return answers.pop(0)
 
-    monkeypatch.setattr(statistics, "gather_partial", gather)
+    monkeypatch.setattr(text_statistics_cache, "gather_partial", gather)
     memory = StatisticsCache(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 

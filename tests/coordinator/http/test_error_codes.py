@@ -10,7 +10,7 @@ from common.errors import ServiceError, decode_error
 from coordinator.http import low_level_server
 from coordinator.http import request as exchange
 from coordinator.http.error_codes import ERROR_CODES
-from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = re.compile(r"""(?:code=|default_code(?:: \w+\[str\])? = )"([a-z_]+)\"""")

@@ -13,13 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest, Unavailable
-from coordinator.http.decompression import (
+from coordinator.http.request import ByteBudget, origin_form
+from coordinator.http.request_decompression import (
     COMPRESSED_PART_BYTES,
     GZIP_MEMBERS_MAX,
     INFLATED_CHUNK_BYTES,
     Inflater,
 )
-from coordinator.http.request import ByteBudget, origin_form
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

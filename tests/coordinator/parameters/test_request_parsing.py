@@ -18,6 +18,7 @@ from common.option_parsers import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
 from coordinator.parameters.foreign_parameters import FOREIGN
+from coordinator.parameters.parameter_table import FACET_BY_NAME, SEARCH_BY_NAME
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.request_decoding import QueryText, decode_object, query_parameters
 from coordinator.parameters.request_parsing import (
@@ -26,7 +27,6 @@ from coordinator.parameters.request_parsing import (
     parse_searches,
     parse_suggest,
 )
-from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
 from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchResponse, SortKey
-from coordinator.read.merge import merge_hits
+from coordinator.read.hit_merging import merge_hits
 from coordinator.read.suggest.prefix_narrowing import BestItems
 from coordinator.read.suggested_items import best_items
 

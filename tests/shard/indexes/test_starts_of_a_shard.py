@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import InternalError
-from common.process.priority import WRITER_NICENESS, run_in_background
+from common.process.thread_priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import indexes as module
 from shard.indexes.closed_index import ClosedIndex

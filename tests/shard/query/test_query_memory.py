@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Word
 from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES

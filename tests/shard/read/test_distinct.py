@@ -14,7 +14,7 @@ from common.protocol.messages import (
     SortKey,
 )
 from common.query import Range
-from common.values import NO_TOKEN
+from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.collect.grouping.distinct import MatchValues
 from shard.read import searcher
 from shard.segment.columns import grouping_keys

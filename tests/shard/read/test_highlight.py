@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND

@@ -16,7 +16,7 @@ from pathlib import Path
 from common.endpoint_files import Endpoint, read_coordinator_endpoint, write_coordinator_endpoint
 from common import data_directory
 from common.protocol.messages import IndexEntry
-from coordinator.cluster import snapshots
+from coordinator.cluster import snapshots_on_disk
 from shard.partition import partition
 from common.shard_settings import ShardSettings
 from shard.storage import manifest
@@ -43,7 +43,7 @@ write_coordinator_endpoint(folder, Endpoint("127.0.0.1", 1, 1))
 assert read_coordinator_endpoint(folder) is not None
 (folder / "snapshots" / "one").mkdir(parents=True)
 (folder / "snapshots" / "one" / "snapshot.json").write_bytes(b"{}")
-assert snapshots.list_snapshots(folder / "snapshots") == []
+assert snapshots_on_disk.list_snapshots(folder / "snapshots") == []
 sys.setprofile(None)
 assert not looked_at, looked_at
 """

@@ -19,8 +19,8 @@ from coordinator.cli.commands import main
 from coordinator.cli.importers import elasticsearch
 from coordinator.cli.importers.engine_exports import read_items, read_object
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.source import ReadOptions, SourceError
+from coordinator.cli.sources.url_fetching import open_url
 from coordinator.clients.http_client import Client
 from tests.coordinator.cli.importers.files import dump, write
 from tests.service import Service

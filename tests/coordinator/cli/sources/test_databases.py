@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import pytest
 
-from coordinator.cli.sources import formats, rows
-from coordinator.cli.sources.postgres import without_password
-from coordinator.cli.sources.rows import plain
+from coordinator.cli.sources import formats, rows_to_items
+from coordinator.cli.sources.postgres_connection import without_password
+from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from tests.coordinator.cli.sources.files import items_of, write
 
@@ -44,7 +44,7 @@ from tests.coordinator.cli.sources.files import items_of, write
     ],
 )
 def test_values_of_databases_have_kinds(value: Any, kind: str) -> None:
-    assert rows.kind_of(value) == kind
+    assert rows_to_items.kind_of(value) == kind
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_values_of_databases_have_kinds(value: Any, kind: str) -> None:
     ],
 )
 def test_examples_are_shown_as_they_are_stored(value: Any, example: str) -> None:
-    assert rows.example_of(value) == example
+    assert rows_to_items.example_of(value) == example
 
 
 class TestDatabases:

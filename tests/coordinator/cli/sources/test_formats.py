@@ -19,8 +19,8 @@ import pytest
 import zstandard
 
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.source import ReadOptions, SourceError
+from coordinator.cli.sources.url_fetching import open_url
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read, write
 from tests.facetd.scripted import serving
 

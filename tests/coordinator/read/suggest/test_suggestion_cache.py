@@ -11,8 +11,8 @@ from common.limits import Limits
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
 from coordinator.cluster.cache_budget import CacheBudget
+from coordinator.parameters.parameter_table import SUGGEST_PARAMETERS
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
-from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.read.fair_share import FairShare
 from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.suggestion_cache import Doubts, SuggestionCache, SuggestionKey, key_of

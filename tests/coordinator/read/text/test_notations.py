@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.read.text.query_parser import QueryOptions
-from tests.coordinator.read.text.test_spacing import parsed_query
+from tests.coordinator.read.text.test_word_spacings import parsed_query
 
 
 def notations(text: str, **configuration: object) -> set[str]:

@@ -25,7 +25,7 @@ from common.query import (
     Range,
     StartsWith,
 )
-from common.values import Shape, facet_key
+from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.caches.lru_cache import LruCache
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_bitsets import is_slow, resolve

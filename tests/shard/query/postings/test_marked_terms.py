@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from common.analysis.field_matching import ALL_LANGUAGES
+from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.protocol.messages import FieldWeight
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.scoring.bm25f import make_tf_norms

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS

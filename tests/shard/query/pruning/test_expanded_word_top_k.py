@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import MatchKind, Word
 from shard.query.pruning import expanded_word_top_k

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.query import Word
 from shard.query.terms.expansion import expand_word, is_known
 from shard.segment.field_registry import FieldRegistry

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.analysis import stemmer
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.analysis.stemmer import stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase
 from shard.query.text.explanation import explain_score

@@ -14,7 +14,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from common.analysis.field_matching import FieldClass, Languages
+from common.analysis.language_and_typos_by_field import FieldClass, Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from common.placement import hash_id
-from common.values import Shape
+from common.value_kinds_and_facet_keys import Shape
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns import facet_columns
 from shard.segment.columns.external_ids import find_few_live, find_live, is_item_of

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.index_configuration import OVERFLOW_PATH
-from common.values import Shape, ValueKind, facet_key
+from common.value_kinds_and_facet_keys import Shape, ValueKind, facet_key
 from shard.segment import field_registry
 from shard.segment.field_registry import FieldRegistry, find_field
 from shard.segment.items.extraction import Extraction, extract

@@ -23,8 +23,8 @@ from common.limits import DEFAULT_LIMITS, Limits
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import RangeCounts, RangeRequest
 from coordinator.http.result_bodies import range_pieces
-from coordinator.read.facets import ranges
-from coordinator.read.facets.ranges import (
+from coordinator.read.facets import range_merging
+from coordinator.read.facets.range_merging import (
     CountedKeys,
     added_up,
     listed_buckets,
@@ -125,8 +125,8 @@ def test_counts_of_shards_are_added_up(
         parts.append(CountedKeys(keys if is_of_dates else np.array(keys, np.int64), counts))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges, "STEP_NUMBERS", num_keys)
-        patch.setattr(ranges, "STEP_TEXTS", num_keys)
+        patch.setattr(range_merging, "STEP_NUMBERS", num_keys)
+        patch.setattr(range_merging, "STEP_TEXTS", num_keys)
         total = run_to_completion(added_up(request, parts))
 
     expected: Counter[int] = Counter()
@@ -143,7 +143,7 @@ def test_no_step_adds_up_many_keys(monkeypatch: pytest.MonkeyPatch, num_shards: 
         lengths.append(sum([len(part.keys) for part in parts]))
         return parts[0]
 
-    monkeypatch.setattr(ranges, "_added_up_numbers", noted)
+    monkeypatch.setattr(range_merging, "_added_up_numbers", noted)
     random = np.random.default_rng(num_shards)
     parts = []
     for shard in range(num_shards):
@@ -153,7 +153,7 @@ def test_no_step_adds_up_many_keys(monkeypatch: pytest.MonkeyPatch, num_shards: 
     run_to_completion(added_up(RangeRequest("price", interval=1), parts))
 
     assert sum(lengths) == sum([len(part.keys) for part in parts])
-    assert max(lengths) <= 2 * ranges.STEP_NUMBERS + 2 * num_shards
+    assert max(lengths) <= 2 * range_merging.STEP_NUMBERS + 2 * num_shards
 
 
 @pytest.mark.parametrize("is_of_dates", [False, True])
@@ -165,7 +165,7 @@ def test_no_step_is_of_many_buckets(monkeypatch: pytest.MonkeyPatch, is_of_dates
         named.append(len(keys))
         return range_buckets(request, keys)
 
-    monkeypatch.setattr(ranges, "range_buckets", noted)
+    monkeypatch.setattr(range_merging, "range_buckets", noted)
     keys: Any = np.arange(10_000)
     request = RangeRequest("price", interval=1)
     if is_of_dates:
@@ -175,7 +175,7 @@ def test_no_step_is_of_many_buckets(monkeypatch: pytest.MonkeyPatch, is_of_dates
 
     steps = range_pieces([result, result])
     for _ in steps:
-        assert sum(named) <= ranges.STEP_BUCKETS
+        assert sum(named) <= range_merging.STEP_BUCKETS
         named.clear()
 
     counted = json.loads(b"".join(run_to_completion(range_pieces([result]))))

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import InvalidRequest, TooManyRequests
 from common.limits import Limits
-from coordinator.cluster.leases import Leases
+from coordinator.cluster.cursor_leases import Leases
 from tests.waiting import until
 
 

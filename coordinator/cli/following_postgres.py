@@ -38,12 +38,12 @@ from coordinator.cli.configuration_options import (
 )
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
+from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists
-from coordinator.cli.load_target import index_name, remove_if_empty
 from coordinator.cli.option_groups import with_options
 from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
-from coordinator.cli.sources.postgres import Disconnected, UnknownName
+from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName
 from coordinator.cli.sources.postgres_table import Invisible
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown

@@ -36,7 +36,7 @@ from coordinator.addresses import local_url
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.shared_memory import SharedState
 from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.reader_messages import Inbox

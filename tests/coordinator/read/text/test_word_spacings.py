@@ -13,7 +13,7 @@ from coordinator.read.text.query_parser import (
     QueryOptions,
     parse_query,
 )
-from coordinator.read.text.spacing import Spacing, cut_in_two, is_worthwhile
+from coordinator.read.text.word_spacings import Spacing, cut_in_two, is_worthwhile
 
 ANALYZER = Analyzer()
 

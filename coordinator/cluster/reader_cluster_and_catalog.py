@@ -1,7 +1,7 @@
 """Cluster and catalog of a reader: one of several coordinators, which changes nothing.
 
 It has its own connections to the shards. It reads the horizons from the memory that it shares with
-the owner (`coordinator.cluster.shared_state`), and the catalog from its file. A request that it
+the owner (`coordinator.cluster.shared_memory`), and the catalog from its file. A request that it
 cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly`.
 """
 
@@ -20,10 +20,10 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile, read_state
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.leases import Leases
+from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.read_horizons import Reading, StatesInUse
 from coordinator.cluster.shard_client import ShardClient
-from coordinator.cluster.shared_state import INDEXES_MAX, SharedState
+from coordinator.cluster.shared_memory import INDEXES_MAX, SharedState
 from coordinator.settings import Settings
 
 OPENING_TIMEOUT_MS: Final = 5_000

@@ -1,7 +1,7 @@
 """The readers of parameters: one function per parameter, which puts what it reads into the draft.
 
 Each takes the value as received (`QueryText` from a query string, JSON from a body) and raises
-`Mistake` if it is invalid. `table` says which parameter each is for.
+`Mistake` if it is invalid. `parameter_table` says which parameter each is for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from common.placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
 from coordinator.parameters import facet_options, highlight_options, tree_options
 from coordinator.parameters.foreign_parameters import MISPLACED
-from coordinator.parameters.kinds import (
+from coordinator.parameters.parameter_kinds import (
     DIGITS,
     Mistake,
     boolean,

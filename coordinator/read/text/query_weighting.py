@@ -6,7 +6,7 @@
                                 ├─▶ other spacings, the text as a whole field
                                 └─▶ words: one `statistics` call to every shard, responses added up
 
-The statistics are those of `statistics`, summed over all shards.
+The statistics are those of `text_statistics_cache`, summed over all shards.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import ParsedQuery, Spellings, words_of
-from coordinator.read.text.spacing import Spacing, cut_in_two, is_worthwhile
-from coordinator.read.text.statistics import (
+from coordinator.read.text.text_statistics_cache import (
     FIELD_CHOICES_REMEMBERED_MAX,
     Assumption,
     QueryKey,
@@ -47,6 +46,7 @@ from coordinator.read.text.statistics import (
     Statistics,
     StatisticsCache,
 )
+from coordinator.read.text.word_spacings import Spacing, cut_in_two, is_worthwhile
 
 QUERY_FAST_CHARS: Final = 256
 """Parsing a longer text and computing its weights takes more than half a millisecond."""

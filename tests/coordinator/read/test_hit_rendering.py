@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.read.rendering import Projection, add_members
+from coordinator.read.hit_rendering import Projection, add_members
 
 ITEM = orjson.dumps(
     {

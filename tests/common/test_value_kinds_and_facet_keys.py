@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.values import facet_key
+from common.value_kinds_and_facet_keys import facet_key
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.field_checks import check_exclusions
-from coordinator.read.merge import Hit
+from coordinator.read.hit_merging import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
 from coordinator.read.stored_items import read_items

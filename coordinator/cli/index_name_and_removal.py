@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import click
 
 from coordinator.cli.sources import databases
-from coordinator.cli.sources.fetching import is_url, split_url
 from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.url_fetching import is_url, split_url
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 

@@ -33,8 +33,8 @@ from typing import Any, Final, NamedTuple
 from common.data_directory import explaining_disk_failure
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
-from coordinator.analytics.search_counts import Day, SlowSearch, Values
-from coordinator.cluster.reader_cluster import OwnerOnly
+from coordinator.analytics.daily_search_counts import Day, SlowSearch, Values
+from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly
 
 QUERY_CHARS_MAX: Final = 200
 """Longer texts are cut."""

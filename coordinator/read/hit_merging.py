@@ -35,7 +35,7 @@ from common.protocol.messages import (
     SearchResponse,
     SortKey,
 )
-from common.values import NO_TOKEN
+from common.value_kinds_and_facet_keys import NO_TOKEN
 
 _ARRAYS_MIN = 256
 """Number of hits from which arrays pay off."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.merge import Hit
+from coordinator.read.hit_merging import Hit
 
 PROJECTED_FAST_BYTES: Final = 64 * 1024
 """Up to this many bytes of items are projected within a millisecond; more take a thread."""

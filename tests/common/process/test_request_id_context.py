@@ -13,7 +13,7 @@ import pytest
 from common.errors import InternalError, Unavailable
 from common.process import logs
 from common.process.logs import Log
-from common.process.request_ids import REQUEST_IDS, carried
+from common.process.request_id_context import REQUEST_IDS, carried
 from common.protocol.authentication import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
 from common.protocol.methods import Method

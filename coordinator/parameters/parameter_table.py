@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.parameters import readers
+from coordinator.parameters import readers_by_parameter as readers
 from coordinator.parameters.option_schemas import (
     BOOSTS,
     DISTINCT,
@@ -192,7 +192,11 @@ _FACET_MODE: Final = Parameter(
 )
 
 _QUERY_PARAMETER: Final = Parameter(
-    "query", readers.read_query, QUERY, "Full-text query; empty: all items.", "godfathr"
+    "query",
+    readers.read_query,
+    QUERY,
+    "Full-text query; empty: all items.",
+    "godfathr",
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)

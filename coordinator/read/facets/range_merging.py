@@ -17,7 +17,7 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import RangeCounts, RangeRequest, SearchResponse
-from common.values import INTEGER_MAX, INTEGER_MIN
+from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.read.facets.result_types import RangeResult
 
 if TYPE_CHECKING:

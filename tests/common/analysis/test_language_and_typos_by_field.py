@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.analysis.field_matching import Languages
+from common.analysis.language_and_typos_by_field import Languages
 
 
 def test_a_field_has_its_own_language_or_that_of_the_index() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.protocol.messages import Distinct, DistinctCounts, SearchResponse, SortKey
-from common.values import NO_TOKEN
-from coordinator.read import merge
-from coordinator.read.merge import (
+from common.value_kinds_and_facet_keys import NO_TOKEN
+from coordinator.read import hit_merging
+from coordinator.read.hit_merging import (
     COLLATED_FAST_CHARS,
     is_slow_to_order,
     lacks_hits,
@@ -203,7 +203,7 @@ def test_arrays_order_as_lists_do(
     ]
     for arrays_min in (1, 1_000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(merge, "_ARRAYS_MIN", arrays_min)
+            patch.setattr(hit_merging, "_ARRAYS_MIN", arrays_min)
             hits = merge_hits(shards, sort, False, offset, limit)
         assert [hit.place for hit in hits] == [row[1] for row in rows[offset : offset + limit]]
 

@@ -27,8 +27,8 @@ from common.protocol.messages import (
     SearchResponse,
 )
 from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
-from coordinator.read.facets.plan import value_request
-from coordinator.read.facets.ranges import edge_of, range_buckets
+from coordinator.read.facets.facet_count_plan import value_request
+from coordinator.read.facets.range_merging import edge_of, range_buckets
 from coordinator.read.facets.result_types import CubeResult, FacetResult
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from urllib.parse import unquote
 import brotli
 import zstandard
 
-from coordinator.cli.sources.fetching import is_url, open_url, split_url
 from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.url_fetching import is_url, open_url, split_url
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTANDARD: Final = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL).match

@@ -6,31 +6,33 @@ import unicodedata
 
 import numpy as np
 
-from common.analysis import character_tables_build, characters
+from common.analysis import character_tables, character_tables_build
 from common.analysis.character_tables_build import Tables
 
 
 def _meaning(tables: Tables, point: int) -> tuple[int, tuple[int, ...]]:
     """Return class and folded code points."""
     cell = int(tables.page_cells[int(tables.pages[point >> 8]) << 8 | point & 255])
-    kind, folded = cell >> characters.CLASS_SHIFT, cell & characters.FOLDED_MASK
-    if folded < characters.EXPANSION_BASE:
+    kind, folded = cell >> character_tables.CLASS_SHIFT, cell & character_tables.FOLDED_MASK
+    if folded < character_tables.EXPANSION_BASE:
         return kind, (folded,)
-    first = folded - characters.EXPANSION_BASE + 1
+    first = folded - character_tables.EXPANSION_BASE + 1
     length = int(tables.expansions[first - 1])
     return kind, tuple(tables.expansions[first : first + length].tolist())
 
 
 def test_the_file_is_what_the_rules_make() -> None:
-    stored = Tables(characters.PAGES, characters.PAGE_CELLS, characters.EXPANSIONS)
+    stored = Tables(
+        character_tables.PAGES, character_tables.PAGE_CELLS, character_tables.EXPANSIONS
+    )
     made = character_tables_build.make_tables()
     version = unicodedata.unidata_version
-    if version == characters.UNICODE_VERSION:
+    if version == character_tables.UNICODE_VERSION:
         for mine, theirs in zip(stored, made, strict=True):
             np.testing.assert_array_equal(mine, theirs)
         return
     # Another version of Unicode knows other code points; those that both know mean the same.
-    is_older = _numbers(version) < _numbers(characters.UNICODE_VERSION)
+    is_older = _numbers(version) < _numbers(character_tables.UNICODE_VERSION)
     for page in range(0x1100):
         points = range(page << 8, (page + 1) << 8)
         differing = [one for one in points if _meaning(stored, one) != _meaning(made, one)]

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InternalError, StorageFull
-from coordinator.analytics import analytics, search_counts
-from coordinator.analytics.analytics import Analytics
-from coordinator.analytics.search_counts import FrequentKeys
+from coordinator.analytics import daily_search_counts, search_analytics
+from coordinator.analytics.daily_search_counts import FrequentKeys
+from coordinator.analytics.search_analytics import Analytics
 
 
 @given(st.lists(st.integers(0, 30), max_size=400), st.integers(1, 8))
@@ -58,7 +58,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(analytics, "time", clock)
+    monkeypatch.setattr(search_analytics, "time", clock)
     return clock
 
 
@@ -246,8 +246,8 @@ def test_memory_is_bounded(tmp_path: Path, clock: Clock) -> None:
     day = counted._today
     assert len(day.queries) <= 100
     assert len(day.clicked) <= 100
-    assert len(day.slow) == search_counts.SLOW_MAX
-    assert len(counted._typing) <= analytics.TYPING_MAX
+    assert len(day.slow) == daily_search_counts.SLOW_MAX
+    assert len(counted._typing) <= search_analytics.TYPING_MAX
     asyncio.run(counted.save())
     (file,) = (tmp_path / "a").iterdir()
     assert file.stat().st_size < 150_000

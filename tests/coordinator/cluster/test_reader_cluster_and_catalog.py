@@ -21,8 +21,8 @@ from common.protocol.messages import SnapshotSource
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.cluster.reader_cluster import OwnerOnly, ReaderCatalog
-from coordinator.cluster.shared_state import SharedState, create_shared_state
+from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly, ReaderCatalog
+from coordinator.cluster.shared_memory import SharedState, create_shared_state
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration
 

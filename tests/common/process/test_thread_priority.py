@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from common.process import priority
-from common.process.priority import (
+from common.process import thread_priority
+from common.process.thread_priority import (
     BACKGROUND_NICENESS,
     REPLICA_BACKGROUND_NICENESS,
     REPLICA_WRITER_NICENESS,
@@ -50,8 +50,8 @@ def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], nicenes
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
 def test_of_several_hosts_threads_are_lowered_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priority, "_is_replica", False)
-    priority.keep_up()
+    monkeypatch.setattr(thread_priority, "_is_replica", False)
+    thread_priority.keep_up()
     with ThreadPoolExecutor(1, initializer=run_in_background) as background:
         assert background.submit(_niceness).result() == _lowered_to(REPLICA_BACKGROUND_NICENESS)
     with ThreadPoolExecutor(1, initializer=run_after_searches) as writer:
