@@ -12,6 +12,8 @@ An index and its items:
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     placement          id → shard
     string_sort        texts by code points
+    key_arena          many texts in one array of bytes
+    facet_dictionary   a facet's value ↔ its number
     nearest_name       what a mistyped name was meant to be
 
 A process:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.protocol.messages import IndexEntry
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from common.facet_dictionary import FacetDictionary
 from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.configuration_structures import Generation
 from shard.segment.builder.segment_builder import merge_to_file
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from shard.storage.group_log import State
 from shard.storage.manifest import (
     FORMAT,

@@ -105,7 +105,10 @@ def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValues
     """Return the next values of a facet dictionary from `start` on; for another epoch, from 0."""
     dictionary = snapshot.dictionaries.get(request.field)
     if dictionary is None:
-        return FacetValuesResponse(0, 0, ())
+        return FacetValuesResponse(0, 0, b"", b"")
     start = request.start if request.epoch == dictionary.epoch else 0
     end = min(start + FACET_VALUES_MAX, len(dictionary))
-    return FacetValuesResponse(dictionary.epoch, start, tuple(dictionary.values(start, end)))
+    keys, offsets = dictionary.arena(start, max(start, end))
+    sizes = np.diff(offsets).astype("<u4").tobytes()
+    content = keys[offsets[0] : offsets[-1]].tobytes()
+    return FacetValuesResponse(dictionary.epoch, start, content, sizes)

@@ -5,8 +5,6 @@
     doc_records        document → its record, its place in the order of insertion
     doc_sets           sets of documents: bitsets and lists; in files, stored_sets
     field_registry     path → field number
-    key_arena          many keys in one array of bytes
-    shared_facet_dictionary  facet value ↔ number, over all segments of a shard
     lazy_verification  verifies the blocks of a large file when they are touched
     merge_allocator    the arrays of a merge, in bounded memory
 

@@ -24,9 +24,9 @@ from shard.segment.doc_sets import full_bitset, remove_docs
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
+    from common.facet_dictionary import FacetDictionary
     from common.index_configuration import IndexConfiguration
     from shard.segment.field_registry import FieldRegistry
-    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 class DocumentReader(Protocol):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
+from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
@@ -19,7 +20,6 @@ from shard.segment.doc_records import build_doc_records, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.extraction import Extraction, extract
 from shard.segment.segment import Segment
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.segment.text.text_builder import build_text
 

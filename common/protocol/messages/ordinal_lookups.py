@@ -7,7 +7,7 @@ from typing import Final
 from common.protocol.messages.message import Message
 
 FACET_VALUES_MAX: Final = 2_000
-"""In a `FacetValuesResponse`: reading and learning them takes half a millisecond each."""
+"""In a `FacetValuesResponse`: learning them takes 0.4 ms."""
 
 
 class FacetValuesRequest(Message, frozen=True, array_like=True):
@@ -27,7 +27,10 @@ class FacetValuesResponse(Message, frozen=True, array_like=True):
 
     epoch: int
     start: int
-    values: tuple[str, ...]
+    keys: bytes
+    """The values as UTF-8, one after the other."""
+    sizes: bytes
+    """Bytes of each: uint32, little-endian."""
 
 
 class FieldNamesRequest(Message, frozen=True, array_like=True):

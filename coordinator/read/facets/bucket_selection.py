@@ -171,10 +171,12 @@ def page_of_buckets(
     candidates = _candidates(values, merged, selected, order, accepts)
     first = _first_by_count if order.is_by_count else _first_by_keys
     rows = first(candidates, offset + limit)
-    texts, chosen = values.values, candidates.chosen
+    page = rows[offset : offset + limit]
+    chosen = candidates.chosen
+    texts = values.texts_of([n for n, _ in page])
     if not chosen:
-        return [Bucket(texts[n], count, False) for n, count in rows[offset : offset + limit]]
-    return [Bucket(texts[n], count, n in chosen) for n, count in rows[offset : offset + limit]]
+        return [Bucket(text, row[1], False) for text, row in zip(texts, page, strict=True)]
+    return [Bucket(text, count, n in chosen) for text, (n, count) in zip(texts, page, strict=True)]
 
 
 def num_buckets(
@@ -269,7 +271,7 @@ def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[tuple[int,
     k = min(num_wanted + len(on_top), len(counts))
     best = _top(values, merged, counts, k, order.collation) if k else []
     if on_top:
-        texts, sort_key = values.values, text_key(order.collation)
+        texts, sort_key = values.texts, text_key(order.collation)
         first = [(n, int(counts[n])) for n in on_top]
         first.sort(key=lambda row: (-row[1], sort_key(texts[row[0]])))
         best = first + [row for row in best if row[0] not in on_top]
@@ -317,7 +319,7 @@ def _top(
     listed_numbers = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
     num = _list_at_least(counts, touched, num_touched, -num, listed_numbers)
     if num >= 0:
-        texts, sort_key = values.values, text_key(collation)
+        texts, sort_key = values.texts, text_key(collation)
         chosen = listed_numbers[:num]
         rows = [
             (-count, sort_key(texts[n]), n)
@@ -343,7 +345,7 @@ def _first_by_key(
     if not len(numbers):
         return []
     if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
-        texts, sort_key = values.values, text_key(collation)
+        texts, sort_key = values.texts, text_key(collation)
         return heapq.nsmallest(num_wanted, map(int, numbers), key=lambda n: sort_key(texts[n]))
     array = np.asarray(numbers, np.int64)
     ranks = values.ranks(collation)[array]

@@ -102,7 +102,7 @@ def _exact_of_rank(
         nearest: the double.
         rank: of the number that is wanted.
     """
-    exact = [_exact_number(values.values[number], nearest) for number in tied.tolist()]
+    exact = [_exact_number(values.texts[number], nearest) for number in tied.tolist()]
     ordered = sorted(zip(exact, counts.tolist(), strict=True))
     ends = list(accumulate(count for _, count in ordered))
     return ordered[bisect_left(ends, rank)][0]
@@ -156,7 +156,7 @@ def _exact_extreme(
     if abs(nearest) < _DOUBLES_EXACT_END:
         return nearest
     tied = present[numbers == nearest].tolist()
-    return choose([_exact_number(values.values[number], nearest) for number in tied])
+    return choose([_exact_number(values.texts[number], nearest) for number in tied])
 
 
 def _exact_number(text: str, nearest: float) -> int | float:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 from msgspec import Struct
 
 from common.deadline import Deadline
 from common.errors import ConfigurationSwitched
+from common.key_arena import KeyArena
 from common.process.loop_scheduler import LoopScheduler
-from common.protocol.messages import FACET_VALUES_MAX, FacetCounts, FacetValuesRequest
+from common.protocol.messages import (
+    FACET_VALUES_MAX,
+    FacetCounts,
+    FacetValuesRequest,
+    FacetValuesResponse,
+)
 from common.protocol.methods import FACET_VALUES
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
@@ -119,11 +126,15 @@ class FacetCache:
             if num_values > FACET_VALUES_MAX:
                 await scheduler.wait_turn(index.number)
             for (shard, request), end, part in zip(requests, ends, parts, strict=True):
-                if part.epoch != request.epoch or (request.start < end and not part.values):
+                if part.epoch != request.epoch or (request.start < end and not part.sizes):
                     raise ConfigurationSwitched(
                         f"facet {request.field!r} has just been rebuilt on shard {shard}; try again"
                     )
-                self.values(request.field).extend(shard, part.epoch, part.start, part.values)
+                values = self.values(request.field)
+                arena = _arena_of(part)
+                async with values.learning:
+                    await values.make_room(arena)
+                    values.extend(shard, part.epoch, part.start, arena)
 
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
         """Return (shard, counts, first unknown number) of each dictionary that is not known."""
@@ -136,3 +147,11 @@ class FacetCache:
                 if start is not None:
                     missing.setdefault((shard, counts.field), (shard, counts, start))
         return list(missing.values())
+
+
+def _arena_of(part: FacetValuesResponse) -> KeyArena:
+    """Return the values of a response."""
+    sizes = np.frombuffer(part.sizes, "<u4")
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return KeyArena(np.frombuffer(bytearray(part.keys), np.uint8), offsets)

@@ -5,7 +5,7 @@ texts are these, and are they the same?
 
     shard 0's dictionary   0 drama  1 crime  2 comedy           (append-only, one epoch)
     shard 1's dictionary   0 comedy 1 drama
-    FacetValues.values     0 drama  1 crime  2 comedy           (append-only)
+    FacetValues            0 drama  1 crime  2 comedy           (append-only)
     to_number[0]           [0, 1, 2]
     to_number[1]           [2, 0]                               merged[to_number[s]] += counts[s]
 
@@ -15,11 +15,13 @@ epoch, we fetch the missing part once (`missing_from`, `extend`) before adding u
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
 `bucket_selection` says when it is sorted again. An event loop may add values to a numbering while a
-thread reads it, but never changes one.
+thread reads it, but never changes one. The values are bytes in one arena, and become texts where
+they are shown: a million of them take 0.2 s to learn (0.8 s as strings; an Intel Xeon, 2026-11-29).
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -28,13 +30,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.collation_names import CODE_POINTS
+from common.facet_dictionary import FacetDictionary
+from common.key_arena import KeyArena
+from common.process.thread_pool import to_the_end
 from coordinator.read.facets.text_order import sorted_numbers
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _ORDERS_MAX = 4
 """Collations of a facet whose order is cached, 8 bytes a value each."""
-_NUM_TABLES = 64
-"""Tables over which the numbers of a facet's values are spread."""
+_TEXTS_KEPT_MAX = 4_096
+"""Values of a facet that are kept as texts: searches show the same ones repeatedly."""
+_ENLARGED_FAST_MAX = 30_000
+"""Arrays of up to so many values are enlarged within a millisecond."""
+_READ_AT_ONCE = 4_096
+"""Values that become texts in one step, to be read as numbers."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
 
@@ -50,13 +59,29 @@ class Order(NamedTuple):
 _NO_ORDER = Order(_NO_NUMBERS, _NO_NUMBERS)
 
 
+class _Texts(dict[int, str]):
+    """Values by number, as texts."""
+
+    def __init__(self, dictionary: FacetDictionary) -> None:
+        super().__init__()
+        self._dictionary = dictionary
+
+    def __missing__(self, number: int) -> str:
+        if len(self) >= _TEXTS_KEPT_MAX:
+            self.clear()
+        text = self[number] = self._dictionary.text(number)
+        return text
+
+
 class FacetValues:
     """The values of one facet of one index, numbered by the coordinator."""
 
     def __init__(self, num_shards: int) -> None:
-        self.values: list[str] = []
-        # Several tables: one of a million texts takes 50 ms to grow.
-        self._number_of: tuple[dict[str, int], ...] = tuple({} for _ in range(_NUM_TABLES))
+        self._dictionary = FacetDictionary()
+        self.texts: dict[int, str] = _Texts(self._dictionary)
+        """The value of a number, for few of them."""
+        self.learning = asyncio.Lock()
+        """Held by the task that adds values."""
         self._epochs = [-1] * num_shards
         self._lengths = [0] * num_shards
         self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
@@ -70,11 +95,22 @@ class FacetValues:
         """Results that callers derived from some values; they stay."""
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._dictionary)
 
     def number(self, key: str) -> int | None:
         """Return the number of a value, or None if no shard has reported it."""
-        return self._number_of[hash(key) % _NUM_TABLES].get(key)
+        return self._dictionary.number(key)
+
+    def texts_of(self, numbers: Sequence[int]) -> list[str]:
+        """Return the values of some numbers."""
+        if len(numbers) <= _TEXTS_KEPT_MAX // 8:
+            texts = self.texts
+            return [texts[number] for number in numbers]
+        return self._dictionary.texts(numbers)
+
+    def arena(self, start: int, end: int) -> KeyArena:
+        """Return the values of the numbers [start, end), which never change."""
+        return self._dictionary.arena(start, end)
 
     def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
         """Return the offset to fetch the shard's dictionary from, or None if enough is known."""
@@ -83,34 +119,36 @@ class FacetValues:
         known = self._lengths[shard]
         return known if known < num_values else None
 
-    def extend(self, shard: int, epoch: int, start: int, values: Sequence[str]) -> None:
+    async def make_room(self, values: KeyArena) -> None:
+        """Make room for some more values; arrays of many values are enlarged on a thread.
+
+        The caller holds `learning`.
+        """
+        num_keys, num_bytes = values.num_keys, int(values.offsets[-1] - values.offsets[0])
+        if len(self) > _ENLARGED_FAST_MAX and not self._dictionary.has_room(num_keys, num_bytes):
+            await to_the_end(self._dictionary.make_room, num_keys, num_bytes)
+
+    def extend(self, shard: int, epoch: int, start: int, values: KeyArena) -> None:
         """Add a part of a shard's dictionary, skipping known values."""
         if self._epochs[shard] != epoch:
             self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
         known = self._lengths[shard]
         if start > known:
             return
-        fresh = values[known - start :]
-        if not fresh:
+        end = start + values.num_keys
+        if end <= known:
             return
-        end = known + len(fresh)
         num_shards, capacity = self.to_number.shape
         if end > capacity:
             longer = np.zeros((num_shards, max(end, 2 * capacity)), np.uint32)
             longer[:, :capacity] = self.to_number
             self.to_number = longer
-        tables = self._number_of
-        before = len(self.values)
-        ours = []
-        for key in fresh:
-            number = tables[hash(key) % _NUM_TABLES].setdefault(key, len(self.values))
-            if number == len(self.values):
-                self.values.append(key)
-            ours.append(number)
+        before = len(self)
+        ours = self._dictionary.encode(values.keys, values.offsets[known - start :])
         self.to_number[shard, known:end] = ours
-        self.is_same[shard] = self.is_same[shard] and ours == list(range(known, end))
+        self.is_same[shard] = self.is_same[shard] and np.array_equal(ours, np.arange(known, end))
         self._lengths[shard] = end
-        if len(self.values) > before:
+        if len(self) > before:
             self.derived.clear()
 
     def ranks(self, collation: str = CODE_POINTS) -> NDArray[np.uint32]:
@@ -123,10 +161,10 @@ class FacetValues:
 
     def order(self, collation: str) -> Order:
         """Return the order of all values; cached."""
-        num_values = len(self.values)
+        num_values = len(self)
         order = self.known_order(collation)
         if len(order.ranks) < num_values:
-            by_rank = sorted_numbers(self.values, num_values, order.by_rank, collation)
+            by_rank = sorted_numbers(self._dictionary, num_values, order.by_rank, collation)
             ranks = np.empty(num_values, np.uint32)
             ranks[by_rank] = np.arange(num_values, dtype=np.uint32)
             order = Order(ranks, by_rank)
@@ -139,12 +177,17 @@ class FacetValues:
     def numeric_values(self) -> NDArray[np.float64]:
         """Return every value as a number, NaN if it is not numeric; shape (len,), cached."""
         known = self.derived.get("numeric_values")
+        num_values = len(self)
         # A thread may have cached those of a numbering that has grown meanwhile.
-        if isinstance(known, np.ndarray) and len(known) == len(self.values):
+        if isinstance(known, np.ndarray) and len(known) == num_values:
             return known
-        numbers = np.array(
-            [float(text) if _NUMBER.match(text) else np.nan for text in self.values], np.float64
-        )
+        numbers = np.empty(num_values, np.float64)
+        for start in range(0, num_values, _READ_AT_ONCE):
+            end = min(start + _READ_AT_ONCE, num_values)
+            numbers[start:end] = [
+                float(text) if _NUMBER.match(text) else np.nan
+                for text in self._dictionary.values(start, end)
+            ]
         numbers[~np.isfinite(numbers)] = np.nan
         self.derived["numeric_values"] = numbers
         return numbers

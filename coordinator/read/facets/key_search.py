@@ -99,7 +99,7 @@ def _folded_blocks(values: FacetValues, deadline: Deadline) -> list[KeyWords]:
     while num_folded < num_values:
         deadline.check()
         end = min(num_folded - num_folded % _BLOCK_KEYS + _BLOCK_KEYS, num_values)
-        folded = fold_keys(values.values[num_folded:end])
+        folded = fold_keys(values.arena(num_folded, end))
         if num_folded % _BLOCK_KEYS:
             blocks[-1] = joined([blocks[-1], folded])
         else:

@@ -47,7 +47,6 @@ from common.kernels.types import (
     I64Array,
     Rows,
     U8Array,
-    U32Array,
     int64,
     uint8,
     uint64,
@@ -57,11 +56,11 @@ from common.kernels.utf8 import next_point
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from common.key_arena import KeyArena
+
 _PADDING: Final = 8
 """Bytes after the last key and the last part of a pattern: bytes are compared eight at a time."""
 _WORDS_AT_ONCE: Final = 64
-_FOLDED_AT_ONCE: Final = 4_096
-"""Keys whose text is joined in one step, which keeps the interpreter for 0.2 ms."""
 _SPACE: Final = 0x20
 _SIGN: Final = 0x2D
 _DOT: Final = 0x2E
@@ -128,40 +127,30 @@ def _is_negative(text: U8Array, start: int, end: int) -> bool:
     return False
 
 
-@kernel(inline=True, allocates=False)
-def _after_points(text: U8Array, at: int, num_points: int) -> int:
-    """Return where the given number of code points end."""
-    for _ in range(num_points):
-        lead = text[at]
-        at += 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
-    return at
-
-
 @kernel(allocates=False)
 def _fold_some(
     text: U8Array,
-    text_sizes: U32Array,
+    offsets: I64Array,
     tables: CharacterTables,
     state: I64Array,
     buffers: TokenBuffers,
-    at: int,
     key: int,
     key_bytes: U8Array,
     key_starts: I64Array,
-) -> tuple[int, int]:
-    """Fold keys from `key` on, whose text is at `at`, until `key_bytes` may be too short for more.
+) -> int:
+    """Fold keys from `key` on, until `key_bytes` may be too short for more.
 
     Returns:
-        (the first key that is not folded, where its text begins).
+        The first key that is not folded.
     """
     word_bytes = buffers.word_bytes
     word_ends = buffers.word_ends
     # What one call of the tokenizer can write, with a space before each word, and a sign.
     room = len(word_bytes) + len(word_ends) + 1
-    while key < len(text_sizes):
+    while key < len(offsets) - 1:
+        at, end = offsets[key], offsets[key + 1]
         start = key_starts[key]
         cursor = start
-        end = _after_points(text, at, text_sizes[key])
         if _is_negative(text, at, end) and cursor < len(key_bytes):
             key_bytes[cursor] = _SIGN
             cursor += 1
@@ -171,7 +160,7 @@ def _fold_some(
         next_word = at
         while next_word < end:
             if cursor + room > len(key_bytes):
-                return key, at
+                return key
             count, next_word = tokenize_span(text, next_word, end, tables, False, state, buffers)
             byte = 0
             for word in range(count):
@@ -184,52 +173,41 @@ def _fold_some(
                     cursor += 1
         key += 1
         key_starts[key] = cursor
-        at = end + 1  # after the separator
-    return key, at
+    return key
 
 
 @kernel
-def _fold(text: U8Array, text_sizes: U32Array, tables: CharacterTables) -> tuple[U8Array, I64Array]:
+def _fold(text: U8Array, offsets: I64Array, tables: CharacterTables) -> tuple[U8Array, I64Array]:
     """Fold keys.
 
     Args:
-        text: the keys as UTF-8, a separator after each but the last.
-        text_sizes: the number of code points of each.
+        text: the keys as UTF-8.
+        offsets: where each begins, with a sentinel.
         tables: `TABLES`.
 
     Returns:
         `key_bytes`, longer than needed, and `key_starts`.
     """
-    num_keys = len(text_sizes)
+    num_keys = len(offsets) - 1
+    num_bytes = offsets[num_keys] - offsets[0]
     state = np.zeros(STATE_SIZE, np.int64)
     buffers = token_buffers(_WORDS_AT_ONCE)
-    key_bytes = np.empty(len(text) + len(text) // 4 + 4_096, np.uint8)
+    key_bytes = np.empty(num_bytes + num_bytes // 4 + 4_096, np.uint8)
     key_starts = np.zeros(num_keys + 1, np.int64)
     key = int64(0)
-    at = int64(0)
     while True:
-        key, at = _fold_some(
-            text, text_sizes, tables, state, buffers, at, key, key_bytes, key_starts
-        )
+        key = _fold_some(text, offsets, tables, state, buffers, key, key_bytes, key_starts)
         if key == num_keys:
             return key_bytes, key_starts
         key_bytes = grown(key_bytes, 2 * len(key_bytes))
 
 
-def fold_keys(texts: Sequence[str]) -> KeyWords:
+def fold_keys(arena: KeyArena) -> KeyWords:
     """Fold some keys; lone surrogates separate words.
 
-    Cost: 0.2 µs a key, of which 40 ns need the interpreter.
+    Cost: 0.2 µs a key.
     """
-    starts = range(0, len(texts), _FOLDED_AT_ONCE)
-    return joined([_fold_few(texts[start : start + _FOLDED_AT_ONCE]) for start in starts])
-
-
-def _fold_few(texts: Sequence[str]) -> KeyWords:
-    encoded = "\n".join(texts).encode("utf-8", "replace")
-    sizes = np.fromiter(map(len, texts), np.uint32, len(texts))
-    key_bytes, key_starts = _fold(np.frombuffer(bytearray(encoded), np.uint8), sizes, TABLES)
-    return KeyWords(key_bytes, key_starts)
+    return joined([KeyWords(*_fold(*arena, TABLES))])
 
 
 def joined(parts: Sequence[KeyWords]) -> KeyWords:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,10 +15,10 @@ from common.string_sort import sort_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from common.facet_dictionary import FacetDictionary
+
 _INSERTED_MAX: Final = 256
 """Up to this many new texts are inserted into the order one by one, 5 µs each."""
-_ENCODED_TEXTS: Final = 4_096
-"""Texts that are encoded at a time."""
 
 
 def text_key(collation: str) -> Callable[[str], str | bytes]:
@@ -27,15 +27,15 @@ def text_key(collation: str) -> Callable[[str], str | bytes]:
 
 
 def sorted_numbers(
-    texts: Sequence[str],
+    dictionary: FacetDictionary,
     num_texts: int,
     known: NDArray[np.uint32],
     collation: str = CODE_POINTS,
 ) -> NDArray[np.uint32]:
-    """Return the numbers of the first `num_texts` distinct texts, in order.
+    """Return the numbers of the first `num_texts` texts of a dictionary, in order.
 
     Args:
-        texts: may grow meanwhile.
+        dictionary: may grow meanwhile.
         num_texts: how many to order.
         known: the order of the first few of them; empty: not known.
         collation: which order.
@@ -45,21 +45,13 @@ def sorted_numbers(
         sort_key = text_key(collation)
 
         def key_of(number: int) -> str | bytes:
-            return sort_key(texts[number])
+            return sort_key(dictionary.text(number))
 
         fresh = sorted(range(num_known, num_texts), key=key_of)
         places = [bisect_left(known, key_of(number), key=key_of) for number in fresh]
         inserted: NDArray[np.uint32] = np.insert(known, places, np.array(fresh, np.uint32))
         return inserted
-    pieces: list[bytes] = []
-    offsets = np.zeros(num_texts + 1, np.int64)
-    for start in range(0, num_texts, _ENCODED_TEXTS):
-        end = min(start + _ENCODED_TEXTS, num_texts)
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts[start:end]]
-        offsets[start + 1 : end + 1] = [len(one) for one in encoded]
-        pieces.append(b"".join(encoded))
-    keys = np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
-    offsets = np.cumsum(offsets)
+    keys, offsets = dictionary.arena(0, num_texts)
     if collation != CODE_POINTS:
         keys, offsets = collator(collation).keys(keys, offsets)
     return sort_keys(keys, offsets, known)

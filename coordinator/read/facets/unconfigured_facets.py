@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from common.analysis.analyzer import Analyzer
+from common.key_arena import KeyArena
 from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
@@ -105,7 +106,8 @@ def _merged(
         part = answer.ranges[position]
         keys = part.listed_keys
         for start in range(0, len(keys), _STEP_KEYS):
-            values.extend(shard, 0, start, list(map(str, keys[start : start + _STEP_KEYS])))
+            step = KeyArena.of(map(str, keys[start : start + _STEP_KEYS]))
+            values.extend(shard, 0, start, step)
             yield
         summed = np.zeros(len(values), np.int64)
         summed[: len(counts)] = counts

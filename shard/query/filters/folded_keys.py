@@ -19,13 +19,13 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, U8Array, uint8
+from common.key_arena import KeyArena
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.key_arena import KeyArena
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.shared_facet_dictionary import FacetDictionary
+    from common.facet_dictionary import FacetDictionary
 
 _STEP_KEYS: Final = 4_096
 """Keys that are folded at a time: joining them does not hold up other threads."""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from common.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
-    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 def build_columns(

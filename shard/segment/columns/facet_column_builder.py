@@ -26,9 +26,9 @@ from shard.segment.stored_sets import write_sets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from common.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
-    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 SETS_DOCS_MIN: Final = 4_096
 """Segments with at least this many documents store the set of documents of each value."""

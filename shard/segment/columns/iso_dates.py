@@ -25,7 +25,7 @@ from common.kernels.types import BoolArray, F64Array, I64Array, U8Array, int64, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.key_arena import KeyArena
+    from common.key_arena import KeyArena
 
 NO_DATE: Final = -1
 """Of `_read_date`: no function finds a date in the text."""

@@ -44,8 +44,8 @@ from shard.segment.segment import Segment, fields_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from common.facet_dictionary import FacetDictionary
     from shard.segment.items.extraction import Extraction
-    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 _SCALAR = int(Shape.SCALAR)
 _ELEMENT = int(Shape.ELEMENT)

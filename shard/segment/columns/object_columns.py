@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from common.facet_dictionary import FacetDictionary
     from common.index_configuration import IndexConfiguration
     from shard.segment.field_registry import FieldRegistry
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
-    from shard.segment.shared_facet_dictionary import FacetDictionary
 
 
 class ObjectColumns:

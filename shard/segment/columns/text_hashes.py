@@ -23,7 +23,7 @@ from common.kernels.types import U64, I64Array, U8Array, U64Array, uint64
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.key_arena import KeyArena
+    from common.key_arena import KeyArena
 
 _BLOCK_BYTES: Final = 128
 _BLOCK_WORDS: Final = 16

@@ -44,13 +44,14 @@ def test_facet_values_are_the_tail_of_the_dictionary(monkeypatch: pytest.MonkeyP
     epoch = world.snapshot.dictionaries["tags"].epoch
     ask = fetch.facet_values
     monkeypatch.setattr(fetch, "FACET_VALUES_MAX", 1)
-    assert len(ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 0)).values) == 1
+    first = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 0))
+    assert (first.keys, first.sizes) == (b"a", b"\1\0\0\0")
     monkeypatch.undo()
     tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
-    assert (tail.epoch, tail.start, tail.values) == (epoch, 1, ("b", "c"))
+    assert (tail.epoch, tail.start, tail.keys) == (epoch, 1, b"bc")
     other = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch + 1, 2))
-    assert (other.epoch, other.start, other.values) == (epoch, 0, ("a", "b", "c"))
-    assert ask(world.snapshot, FacetValuesRequest(1, "no", 0, 0)).values == ()
+    assert (other.epoch, other.start, other.keys) == (epoch, 0, b"abc")
+    assert ask(world.snapshot, FacetValuesRequest(1, "no", 0, 0)).sizes == b""
 
 
 def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from shard.segment.key_arena import KeyArena
+from common.key_arena import KeyArena
 
 
 def arena_of(keys: Iterable[bytes]) -> KeyArena:

@@ -15,6 +15,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
+from common.key_arena import KeyArena
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import RangeCounts
@@ -109,7 +110,7 @@ async def test_many_values_are_searched_on_a_thread(
     monkeypatch.setattr(facet_scheduling, "accept_keys", noting)
     analyzer = _WatchedAnalyzer()
     cache = FacetCache(Mock(num_shards=1), CacheBudget())
-    cache.values("tags").extend(0, 1, 0, ["Drama", "Comédie"])
+    cache.values("tags").extend(0, 1, 0, KeyArena.of(["Drama", "Comédie"]))
     totals = FacetTotals(
         5, MergedCounts(np.array([3, 2]), np.zeros(0, np.uint32), EVERY, lambda: None), 10
     )

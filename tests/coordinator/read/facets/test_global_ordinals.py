@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.facet_dictionary import FacetDictionary
+from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets import bucket_selection as module
+from coordinator.read.facets import global_ordinals
 from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import CountsReader
@@ -93,8 +96,8 @@ def test_pages_equal_a_sorted_counter(
         counts = Counter(key for key in hits if key in dictionary)
         living = set(dictionary[::2]) | set(counts)
         assert values.missing_from(shard, 7, length) == 0
-        values.extend(shard, 7, 0, dictionary[: length // 2])
-        values.extend(shard, 7, length // 2, dictionary[length // 2 :])
+        values.extend(shard, 7, 0, KeyArena.of(dictionary[: length // 2]))
+        values.extend(shard, 7, length // 2, KeyArena.of(dictionary[length // 2 :]))
         answers.append((shard, answer(dictionary, counts, living, form)))
         total += counts
         live |= living
@@ -132,7 +135,7 @@ def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "_RANKED_MAX", 0)  # as if the numbering were too long
     dictionary = [f"{(i * 7919) % 20000:05d}" for i in range(20000)]
     values = FacetValues(1)
-    values.extend(0, 7, 0, dictionary)
+    values.extend(0, 7, 0, KeyArena.of(dictionary))
     counts = Counter(dictionary)
     for form in (0, 2):
         with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
@@ -154,8 +157,8 @@ def zeros_of(values: FacetValues, *live: tuple[list[str], set[str]]) -> list[str
 def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> None:
     values = FacetValues(2)
     first, second = ["d", "b", "c"], ["a", "c"]
-    values.extend(0, 7, 0, first)
-    values.extend(1, 7, 0, second)
+    values.extend(0, 7, 0, KeyArena.of(first))
+    values.extend(1, 7, 0, KeyArena.of(second))
     assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
     remembered = values.derived["live"]
     assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
@@ -163,7 +166,7 @@ def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> Non
     assert zeros_of(values, (first, {"d"}), (second, {"a"})) == ["a", "d"]
     assert zeros_of(values, (first, {"d"}), (second, {"c"})) == ["c", "d"]
     longer = [*second, "e"]
-    values.extend(1, 7, 2, ["e"])
+    values.extend(1, 7, 2, KeyArena.of(["e"]))
     assert zeros_of(values, (first, {"d"}), (longer, {"c"})) == ["c", "d"]
     assert zeros_of(values, (first, set()), (longer, {"e"})) == ["e"]
 
@@ -171,7 +174,7 @@ def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> Non
 def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
     values = FacetValues(1)
     for epoch, dictionary in ((1, ["a", "b"]), (2, ["b", "a"])):
-        values.extend(0, epoch, 0, dictionary)
+        values.extend(0, epoch, 0, KeyArena.of(dictionary))
         part = answer(dictionary, Counter(), {dictionary[0]}, 2)
         facets = tuple(msgspec.structs.replace(one, epoch=epoch) for one in part.facets)
         answers = [(0, msgspec.structs.replace(part, facets=facets))]
@@ -182,10 +185,10 @@ def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
 
 def test_a_new_epoch_clears_the_map() -> None:
     values = FacetValues(1)
-    values.extend(0, 1, 0, ["a", "b"])
+    values.extend(0, 1, 0, KeyArena.of(["a", "b"]))
     assert values.missing_from(0, 1, 2) is None
     assert values.missing_from(0, 2, 1) == 0
-    values.extend(0, 2, 0, ["b"])
+    values.extend(0, 2, 0, KeyArena.of(["b"]))
     with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
         buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
     assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
@@ -205,7 +208,7 @@ def test_values_without_a_rank_are_ordered_like_all_others(
     values = FacetValues(1)
     expected = sorted((key for key in counts if counts[key]), key=lambda key: (-counts[key], key))
     for end in (num_first, len(dictionary)):
-        values.extend(0, 7, len(values), dictionary[len(values) : end])
+        values.extend(0, 7, len(values), KeyArena.of(dictionary[len(values) : end]))
         if end == num_first:
             values.ranks()
     for _ in range(2):  # the second time most have a rank
@@ -215,20 +218,58 @@ def test_values_without_a_rank_are_ordered_like_all_others(
         assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]
 
 
-def test_a_value_added_while_others_are_read_as_numbers_is_not_missed() -> None:
+def test_a_value_added_while_others_are_read_as_numbers_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     values = FacetValues(1)
+    values.extend(0, 7, 0, KeyArena.of(["1", "2"]))
+    read = FacetDictionary.values
 
-    class Growing(list[str]):
-        """A list to which another thread adds a value when a first one has read it to its end."""
+    def read_and_grow(dictionary: FacetDictionary, start: int, end: int) -> list[str]:
+        """Read values, then add one, as the event loop may while a thread reads."""
+        found = read(dictionary, start, end)
+        values.extend(0, 7, 2, KeyArena.of(["3"]))
+        return found
 
-        def __iter__(self) -> Iterator[str]:
-            yield from super().__iter__()
-            values.values = self[:]
-            values.extend(0, 7, 2, ["3"])
-
-    values.extend(0, 7, 0, ["1", "2"])
-    values.values = Growing(values.values)
+    monkeypatch.setattr(FacetDictionary, "values", read_and_grow)
 
     values.numeric_values()
 
     assert values.numeric_values().tolist() == [1.0, 2.0, 3.0]
+
+
+async def test_arrays_of_many_values_are_enlarged_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(global_ordinals, "_ENLARGED_FAST_MAX", 1_000)
+    threads: list[bool] = []
+    grow = FacetDictionary._grow
+
+    def noting(dictionary: FacetDictionary, num_keys: int, num_bytes: int) -> None:
+        if len(dictionary) > 2_000:
+            threads.append(threading.current_thread() is threading.main_thread())
+        grow(dictionary, num_keys, num_bytes)
+
+    monkeypatch.setattr(FacetDictionary, "_grow", noting)
+    values = FacetValues(1)
+    keys = [f"{'long ' * (i % 7)}{i}" for i in range(9_000)]
+    for start in range(0, len(keys), 900):
+        part = KeyArena.of(keys[start : start + 900])
+        async with values.learning:
+            await values.make_room(part)
+            values.extend(0, 7, start, part)
+    assert threads
+    assert not any(threads)
+    assert values.texts_of(range(len(keys))) == keys
+    assert [values.number(key) for key in keys[::100]] == list(range(0, len(keys), 100))
+
+
+def test_few_values_are_kept_as_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_ordinals, "_TEXTS_KEPT_MAX", 16)
+    keys = [*map(str, range(100)), "\ud800", ""]
+    values = FacetValues(1)
+    values.extend(0, 7, 0, KeyArena.of(keys))
+    for number in [*range(len(keys)), 3, 3]:
+        assert values.texts[number] == keys[number]
+        assert len(values.texts) <= 16
+    assert values.texts_of([5, 101, 100]) == ["5", "", "\ud800"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
+from common.key_arena import KeyArena
 from coordinator.parameters.parsed_parameters import KeyTypos
 from coordinator.read.facets import key_search as module
-from coordinator.read.facets import key_words
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.key_words import KeyWords, fold_keys
@@ -29,7 +28,7 @@ ANALYZER = Analyzer()
 
 def found(pattern: str | None, key_query: str | None) -> list[str]:
     values = FacetValues(1)
-    values.extend(0, 1, 0, KEYS)
+    values.extend(0, 1, 0, KeyArena.of(KEYS))
     accepted = accept_keys(values, ANALYZER, pattern, key_query)
     assert accepted is not None
     return [key for key, is_accepted in zip(KEYS, accepted, strict=True) if is_accepted]
@@ -67,7 +66,7 @@ def test_patterns_match_whole_keys(pattern: str, keys: list[str]) -> None:
 def test_a_pattern_tells_a_number_from_its_negative(pattern: str, keys: list[str]) -> None:
     numbers = ["3", "-3", "-12", "Film-3"]
     values = FacetValues(1)
-    values.extend(0, 1, 0, numbers)
+    values.extend(0, 1, 0, KeyArena.of(numbers))
     accepted = accept_keys(values, ANALYZER, pattern, None)
     assert accepted is not None
     assert [key for key, is_found in zip(numbers, accepted, strict=True) if is_found] == keys
@@ -92,7 +91,7 @@ def test_words_match_beginnings_of_words(key_query: str, keys: list[str]) -> Non
 
 def test_words_with_the_same_letters_before_their_digits_have_the_same_typos() -> None:
     values = FacetValues(1)
-    values.extend(0, 1, 0, ["Model12", "Model345 new", "Medal7", "Model", "345"])
+    values.extend(0, 1, 0, KeyArena.of(["Model12", "Model345 new", "Medal7", "Model", "345"]))
 
     accepted = accept_keys(values, ANALYZER, None, "modle")
 
@@ -154,7 +153,6 @@ def has_word(text: str, word: str, typos: int) -> bool:
     typos=st.sampled_from(["always", "unless_typed", "never"]),
     cut=st.integers(0, 30),
     block_keys=st.sampled_from([1, 2, 8, 64]),
-    folded_at_once=st.sampled_from([1, 3, 64]),
     piece=st.none() | st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(0, 2)),
 )
 def test_odd_keys_are_found_like_one_by_one(
@@ -164,7 +162,6 @@ def test_odd_keys_are_found_like_one_by_one(
     typos: KeyTypos,
     cut: int,
     block_keys: int,
-    folded_at_once: int,
     piece: tuple[int, int, int] | None,
 ) -> None:
     if texts and piece is not None:
@@ -183,11 +180,10 @@ def test_odd_keys_are_found_like_one_by_one(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BLOCK_KEYS", block_keys)
-        patch.setattr(key_words, "_FOLDED_AT_ONCE", folded_at_once)
         values = FacetValues(1)
-        values.extend(0, 1, 0, texts[:cut])
+        values.extend(0, 1, 0, KeyArena.of(texts[:cut]))
         accept_keys(values, ANALYZER, "a", "a")
-        values.extend(0, 1, cut, texts[cut:])
+        values.extend(0, 1, cut, KeyArena.of(texts[cut:]))
         by_pattern = accept_keys(values, ANALYZER, pattern, None)
         by_words = accept_keys(values, ANALYZER, None, key_query, typos=typos)
         by_both = accept_keys(values, ANALYZER, pattern, key_query, typos=typos)
@@ -203,7 +199,7 @@ def test_long_keys_are_folded_whole() -> None:
     """Some fold to more bytes than they have."""
     texts = ["ﷺ " * 3_000 + "end", "日" * 5_000, "x" * 100_000, "a " * 10_000 + "end"]
     values = FacetValues(1)
-    values.extend(0, 1, 0, texts)
+    values.extend(0, 1, 0, KeyArena.of(texts))
     for pattern in (*texts, "*end", f"*{'日' * 3}"):
         form = as_regex(pattern)
         assert listed(accept_keys(values, ANALYZER, pattern, None)) == [
@@ -215,7 +211,7 @@ def test_a_sign_follows_white_space_as_a_regular_expression_has_it() -> None:
     characters = [chr(point) for point in range(0x11_0000) if not 0xD800 <= point < 0xE000]
     for start in range(0, len(characters), 0x4000):
         some = characters[start : start + 0x4000]
-        keys = fold_keys([f"{one}-1" for one in some])
+        keys = fold_keys(KeyArena.of(f"{one}-1" for one in some))
         signed = keys.key_bytes[keys.key_starts[:-1]] == ord("-")
         assert signed.tolist() == [one.isspace() for one in some]
 
@@ -224,16 +220,16 @@ def test_each_key_is_folded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK_KEYS", 8)
     given_texts: list[str] = []
 
-    def noting(texts: Sequence[str]) -> KeyWords:
-        given_texts.extend(texts)
-        return fold_keys(texts)
+    def noting(arena: KeyArena) -> KeyWords:
+        given_texts.extend(key.decode() for key in arena.keys_of(range(arena.num_keys)))
+        return fold_keys(arena)
 
     monkeypatch.setattr(module, "fold_keys", noting)
     values = FacetValues(1)
     keys: list[str] = []
     for _ in range(7):
         keys += [f"{word} {len(keys) + i}" for i, word in enumerate(["sea", "green mile", "tide"])]
-        values.extend(0, 1, len(values), keys[len(values) :])
+        values.extend(0, 1, len(values), KeyArena.of(keys[len(values) :]))
         for pattern, query, wanted in (
             ("*mile*", None, "mile"),
             (None, "se", "sea"),
@@ -253,7 +249,7 @@ def test_a_search_ends_at_its_deadline_and_keeps_what_it_folded(
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK_KEYS", 8)
     values = FacetValues(1)
-    values.extend(0, 1, 0, list(map(str, range(20))))
+    values.extend(0, 1, 0, KeyArena.of(list(map(str, range(20)))))
     calls = 0
 
     class Ending:
@@ -273,7 +269,7 @@ def test_a_search_ends_at_its_deadline_and_keeps_what_it_folded(
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_a_value_that_no_counted_item_has_does_not_forbid_typos(is_counted: bool) -> None:
     values = FacetValues(1)
-    values.extend(0, 1, 0, ["Mistery", "Mystery"])
+    values.extend(0, 1, 0, KeyArena.of(["Mistery", "Mystery"]))
     counted = np.array([True, is_counted])
 
     accepted = accept_keys(values, ANALYZER, None, "mystery", typos="unless_typed", counted=counted)

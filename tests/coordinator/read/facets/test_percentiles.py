@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.key_arena import KeyArena
 from coordinator.read.facets.facet_statistics import percentiles
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import MergedCounts
@@ -26,7 +27,7 @@ NUMBERS = st.builds(
 )
 def test_percentiles_of_counts(counted: dict[int, int], wanted: list[int]) -> None:
     values = FacetValues(1)
-    values.extend(0, 1, 0, ("text", *map(str, counted)))
+    values.extend(0, 1, 0, KeyArena.of(("text", *map(str, counted))))
     counts = np.array([7, *counted.values()], np.int64)
     merged = MergedCounts(counts, np.zeros(0, np.uint32), len(counts), lambda: None)
     listed = sorted(number for number, count in counted.items() for _ in range(count))

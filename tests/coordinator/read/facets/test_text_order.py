@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.facet_dictionary import FacetDictionary
+from common.key_arena import KeyArena
 from coordinator.read.facets import text_order
 from coordinator.read.facets.text_order import sorted_numbers
 
@@ -19,22 +21,28 @@ TEXTS = st.lists(
 )
 
 
+def numbered(texts: list[str]) -> FacetDictionary:
+    dictionary = FacetDictionary()
+    dictionary.encode(*KeyArena.of(texts))
+    return dictionary
+
+
 @given(TEXTS)
 def test_texts_are_in_order_of_code_points(texts: list[str]) -> None:
-    order = sorted_numbers(texts, len(texts), NOTHING).tolist()
+    order = sorted_numbers(numbered(texts), len(texts), NOTHING).tolist()
     assert order == sorted(range(len(texts)), key=texts.__getitem__)
 
 
 @given(TEXTS, st.integers(0, 60))
 def test_new_texts_are_inserted(texts: list[str], num_known: int) -> None:
-    known = sorted_numbers(texts, min(num_known, len(texts)), NOTHING)
-    order = sorted_numbers(texts, len(texts), known).tolist()
+    known = sorted_numbers(numbered(texts), min(num_known, len(texts)), NOTHING)
+    order = sorted_numbers(numbered(texts), len(texts), known).tolist()
     assert order == sorted(range(len(texts)), key=texts.__getitem__)
 
 
 def test_many_texts() -> None:
     texts = [f"{i * 7919 % 20011:x} of many" for i in range(20_000)]
-    known = sorted_numbers(texts, 5_000, NOTHING)
+    known = sorted_numbers(numbered(texts), 5_000, NOTHING)
     assert len(texts) - len(known) > text_order._INSERTED_MAX
-    order = sorted_numbers(texts, len(texts), known).tolist()
+    order = sorted_numbers(numbered(texts), len(texts), known).tolist()
     assert order == sorted(range(len(texts)), key=texts.__getitem__)

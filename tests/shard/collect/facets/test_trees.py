@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from common.facet_dictionary import FacetDictionary
 from common.protocol.messages import RangeRequest
 from common.query import Under
 from shard.collect.facets.range_counts import count_ranges
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
 from shard.segment.doc_sets import count_docs
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from tests.shard.columns_model import Item, World
 
 if TYPE_CHECKING:

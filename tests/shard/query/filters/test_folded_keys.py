@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.facet_dictionary import FacetDictionary
+from common.key_arena import KeyArena
 from shard.query.filters import folded_keys as module
 from shard.query.filters.folded_keys import fold_key, fold_keys, numbers_alike, values_alike
-from shard.segment.key_arena import KeyArena
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from tests.shard.segment.key_arenas import arena_of
 
 PIECES = [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
+from common.facet_dictionary import FacetDictionary
 from common.placement import hash_id
 from common.value_kinds_and_facet_keys import Shape
 from shard.segment.builder.all_columns import build_columns, merge_columns
@@ -23,7 +24,6 @@ from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.doc_sets import empty_bitset, list_docs
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from shard.segment.stored_sets import StoredSets, measure_stored
 from tests.shard.columns_model import (
     FACETS,

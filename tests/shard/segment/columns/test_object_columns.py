@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
@@ -22,7 +23,6 @@ from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import element_segment
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.shared_facet_dictionary import FacetDictionary
 from tests.cluster.test_nested_and_geo_against_oracle import places, variants
 from tests.oracle.elements import elements_of
 from tests.oracle.geo import in_area

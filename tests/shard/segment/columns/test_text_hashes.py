@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from common.key_arena import KeyArena
 from shard.segment.columns.text_hashes import hash_texts
-from shard.segment.key_arena import KeyArena
 
 LENGTHS = (0, 1, 7, 8, 9, 127, 128, 129, 255, 256, 257, 1_000)
 

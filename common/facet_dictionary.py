@@ -3,7 +3,8 @@
 Questions it answers, for one facet of one index on one shard: which number does this key have,
 which key has this number, and in what order do the keys sort? Every batch that is written feeds it,
 and it never forgets a value, so a number means the same in all segments of an epoch. Whether a
-value is *live* is a matter of counts, not of the dictionary.
+value is *live* is a matter of counts, not of the dictionary. The coordinator has one as well, over
+all shards (`coordinator/read/facets/global_ordinals.py`).
 
     keys      dramacrimecomedy…                    growing byte arena (UTF-8)
     offsets   0     5    10    16                  key n = keys[offsets[n] : offsets[n + 1]]
@@ -50,8 +51,8 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from common.key_arena import KeyArena
 from common.string_sort import sort_keys
-from shard.segment.key_arena import KeyArena
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -271,17 +272,36 @@ class FacetDictionary:
             )
             if done == num_keys:
                 return numbers
-            self._grow(int(offsets[done + 1] - offsets[done]))
+            self._grow(1, int(offsets[done + 1] - offsets[done]))
 
-    def _grow(self, num_bytes: int) -> None:
+    def has_room(self, num_keys: int, num_bytes: int) -> bool:
+        """Return whether so many more keys, of so many bytes together, fit into the arrays."""
+        keys, offsets, table = self._arrays
+        num_values = self._num_values
+        return (
+            int(offsets[num_values]) + num_bytes <= len(keys)
+            and num_values + num_keys < len(offsets)
+            and 2 * (num_values + num_keys) <= len(table)
+        )
+
+    def make_room(self, num_keys: int, num_bytes: int) -> None:
+        """Make room for so many more keys, of so many bytes together.
+
+        Any thread may do so while the writer waits; `encode` then need not. Cost: 20 ms if there
+        are a million values.
+        """
+        while not self.has_room(num_keys, num_bytes):
+            self._grow(num_keys, num_bytes)
+
+    def _grow(self, num_keys: int, num_bytes: int) -> None:
         """Replace full arrays by longer ones: room for `num_bytes` more, twice the values."""
         keys, offsets, table = self._arrays
         num_values = self._num_values
         if int(offsets[num_values]) + num_bytes > len(keys):
             keys = np.concatenate([keys, np.zeros(len(keys) + num_bytes, np.uint8)])
-        if num_values + 1 >= len(offsets):
+        if num_values + num_keys >= len(offsets):
             offsets = np.concatenate([offsets, np.zeros_like(offsets)])
-        if 2 * (num_values + 1) > len(table):
+        if 2 * (num_values + num_keys) > len(table):
             longer = np.zeros(2 * len(table), np.uint64)
             _rehash(table, longer)
             table = longer
@@ -317,6 +337,13 @@ class FacetDictionary:
             content[left - base : right - base].decode("utf-8", "surrogatepass")
             for left, right in itertools.pairwise(spans)
         ]
+
+    def text(self, number: int) -> str:
+        """Return the key of a number as a string."""
+        keys, offsets, _ = self._arrays
+        return bytes(keys.data[offsets[number] : offsets[number + 1]]).decode(
+            "utf-8", "surrogatepass"
+        )
 
     def arena(self, start: int, end: int) -> KeyArena:
         """Return the keys of the numbers [start, end), which never change."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,14 @@ class KeyArena(NamedTuple):
     """UTF-8; lone surrogates are allowed."""
     offsets: NDArray[np.int64]
     """Key n is keys[offsets[n]:offsets[n + 1]]; shape (num_keys + 1,), the first need not be 0."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> KeyArena:
+        """Return an arena of some texts."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        offsets[1:] = np.cumsum([len(one) for one in encoded])
+        return cls(np.frombuffer(bytearray(b"".join(encoded)), np.uint8), offsets)
 
     @property
     def num_keys(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.segment.shared_facet_dictionary import FacetDictionary
+from common.facet_dictionary import FacetDictionary
 from tests.shard.segment.key_arenas import arena_of
 
 keys = st.lists(st.text(max_size=30) | st.sampled_from(["a", "aa", "12345678", "123456789"]))
