@@ -67,7 +67,7 @@ def items(draw: st.DrawFn, *, has_id: bool | None = None) -> Item:
     item: Item = {}
     if draw(st.booleans()) if has_id is None else has_id:
         item["id"] = draw(ids)
-    for name in draw(st.lists(st.sampled_from(FIELDS), unique=True)):
+    for name in draw(st.lists(st.sampled_from((*FIELDS, "o.b")), unique=True)):
         item[name] = draw(texts if name in ("t", "u") else objects if name == "o" else values)
     return item
 

@@ -67,6 +67,22 @@ def test_dotted_path_is_sortable(index: Index) -> None:
     assert index.ids(sort_field="a.b") == sorted(range(5), key=lambda i: (i * 7) % 5)
 
 
+def test_values_of_both_spellings_of_a_path_are_no_value_to_sort_by(index: Index) -> None:
+    """The text that a shard had seen first counted, and a number before any text."""
+    index.configure({"aggregations": {"a.b": {}}})
+    index.put([{"id": i, "a.b": text} for i, text in enumerate("zyxzyx")])
+    index.put([{"id": 10 + i, "a.b": "x", "a": {"b": "z"}} for i in range(4)])
+    index.put([{"id": 20, "a.b": "y", "a": {"b": 1}}, {"id": 21, "a.b": 1, "a": {"b": 1.0}}])
+    index.put([{"id": 22, "a.b": "y", "a": {"b": None}}, {"id": 23, "a.b": "", "a": {"b": "x"}}])
+
+    assert index.ids(sort_field="a.b", per_page=20) == [
+        *(21, 2, 5, 23, 1, 4, 22, 0, 3),
+        *(10, 11, 12, 13, 20),
+    ]
+    # Such values are a set, as those of an array are.
+    assert index.ids(distinct="a.b", per_page=20) == [0, 1, 2, 10, 20, 21]
+
+
 def test_unknown_sort_field_is_refused(films: Index) -> None:
     error = error_of(films.post("search", {"sort_field": "nothing"}))
 

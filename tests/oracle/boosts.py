@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from math import log
 
-from tests.oracle.items import Item, Json, leaves
+from tests.oracle.distinct import sole_value
+from tests.oracle.items import Item, Json
 
 
 def factor_of(item: Item, boosts: Json) -> float:
     """Return what boosts multiply the score of an item by, each rounded to 2^-20."""
     product = 1.0
     for name, options in boosts.items():
-        found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
-        if found and isinstance(found[-1], bool | int | float):
-            gain = options.get("weight", 1) * gain_of(float(found[-1]), options)
+        value = sole_value(item, name)
+        if isinstance(value, bool | int | float):
+            gain = options.get("weight", 1) * gain_of(float(value), options)
             factor = round((1 + min(gain, 1e6)) * 2**20) / 2**20
             product = round(product * 2**32 * factor) / 2**32
     return product

@@ -26,14 +26,23 @@ def distinct_of(found: list[Item], field: str, limit: int = 1, **_: Any) -> list
 
 
 def distinct_value(item: Item, name: str) -> frozenset[tuple[str, Any]]:
-    """Return what tells items apart: the set of the field's values, each with its type."""
-    found = [(value, shape) for path, value, shape in leaves(item) if path == name]
-    if any(shape > 0 for _, shape in found):
-        values = [value for value, shape in found if shape == 1 and value != ""]
-    else:
-        values = [value for value, _ in found[-1:]]
+    """Return what tells items apart: the set of the field's values, each with its type.
+
+    The empty text is a value only where it stands alone and in no array.
+    """
+    found = [(value, shape) for path, value, shape in leaves(item) if path == name and shape < 2]
+    values = [
+        value for value, _ in found if value is not None and not isinstance(value, dict | list)
+    ]
+    if any(value != "" for value in values) or any(shape for _, shape in found):
+        values = [value for value in values if value != ""]
     return frozenset(
-        ("number" if is_number(value) else type(value).__name__, value)
-        for value in values
-        if value is not None and not isinstance(value, dict | list)
+        ("number" if is_number(value) else type(value).__name__, value) for value in values
     )
+
+
+def sole_value(item: Item, name: str) -> Any:
+    """Return the value of a field that has one; None for an array, and for several values."""
+    is_array = any(path == name and shape > 0 for path, _, shape in leaves(item))
+    values = distinct_value(item, name)
+    return None if is_array or len(values) != 1 else next(iter(values))[1]

@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from tests.oracle.items import Item, leaves
+from tests.oracle.distinct import sole_value
+from tests.oracle.items import Item
 
 _KINDS = (" -,.'+", "0123456789", "abcdefghijklmnopqrstuvwxyz")
 """Those characters of the made-up texts that are not Kana or Han, in their order."""
@@ -57,16 +58,18 @@ def numbers_joined(*levels: list[Any]) -> tuple[list[Any], ...]:
 def sorted_by(
     items: list[Item], name: str, is_descending: bool, collation: str = "none"
 ) -> list[Item]:
-    """Order by a scalar field: numbers, texts, booleans; without value last in both directions."""
+    """Order by a scalar field: numbers, texts, booleans; without value last in both directions.
+
+    An array, and several values under both spellings of a path, are no value to sort by.
+    """
 
     def sort_key(item: Item) -> tuple[int, Any] | None:
-        found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
-        match found[-1:]:
-            case [bool(value)]:
+        match sole_value(item, name):
+            case bool(value):
                 return (2, value)
-            case [int(value) | float(value)]:
+            case int(value) | float(value):
                 return (0, value)
-            case [str(value)]:
+            case str(value):
                 return (1, by_text(value))
         return None
 

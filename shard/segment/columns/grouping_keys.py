@@ -15,7 +15,8 @@ in JSON: 1 and 1.0 are one value, 1, "1" and true are three.
 An array counts as the set of its values: order and repetition do not matter, and an array with one
 value equals that value. So items that share an array are one group, and `["red"]` is `"red"`. Null,
 the empty text and objects inside an array are not values of it, as for facets; without values it
-is not a value at all.
+is not a value at all. Several values under both spellings of a path, `a.b` and in the object `a`,
+are such a set too.
 
 Costs: 100 ns a document, 0.2 µs a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
@@ -154,8 +155,8 @@ def _make(
 ) -> GroupingKeys:
     by_doc = _scalar_tokens(column)
     presence = presence_of(segment)
-    if presence.count(field, Aspect.ARRAY):
-        docs = presence.docs(field, Aspect.ARRAY)
+    if presence.count(field, Aspect.ARRAY) or column.has_several:
+        docs = np.flatnonzero(by_doc == np.uint64(NO_TOKEN)).astype(np.uint32)
         by_doc[docs] = _set_tokens(segment, field, texts, docs)
     tokens, positions = np.unique(by_doc, return_inverse=True)
     numbers = positions.astype(np.uint32)
@@ -167,7 +168,7 @@ def _make(
 
 
 def _scalar_tokens(column: SortColumn) -> NDArray[np.uint64]:
-    """Return the token of each document whose value is not an array; the others have none."""
+    """Return the token of each document that has one value; arrays and several have none."""
     docs = np.arange(column.num_docs, dtype=np.uint32)
     keys, positions = np.unique(
         column.keys(docs, is_descending=False, is_missing_first=False), return_inverse=True
@@ -189,7 +190,7 @@ def _scalar_tokens(column: SortColumn) -> NDArray[np.uint64]:
 def _set_tokens(
     segment: Segment, field: int, texts: TextColumn | None, docs: NDArray[np.uint32]
 ) -> NDArray[np.uint64]:
-    """Return the tokens of documents whose value is an array: one for each set of values.
+    """Return the tokens of documents with an array or several values: one for each set of values.
 
     Args:
         segment: that has the documents.

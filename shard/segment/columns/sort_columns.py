@@ -153,6 +153,8 @@ class SortColumn:
         are_keys_global: whether keys compare with those of other segments.
         minor_keys: by document, breaks ties between equal keys, int16; None if there is nothing to
             break.
+        has_several: whether some document without an array has several values, under `a.b` and in
+            the object `a`; like an array, they have no key.
         size: bytes that the LRU cache charges for it.
     """
 
@@ -164,6 +166,7 @@ class SortColumn:
         "_permutation_key",
         "_uses",
         "are_keys_global",
+        "has_several",
         "minor_keys",
         "num_docs",
         "size",
@@ -178,8 +181,10 @@ class SortColumn:
         by_doc: NDArray[np.uint64] | None = None,
         minor_keys: NDArray[np.int16] | None = None,
         texts: TextColumn | None = None,
+        has_several: bool = False,
     ) -> None:
         self.num_docs = num_docs
+        self.has_several = has_several
         self._numbers = numbers
         self._by_doc = by_doc
         self.minor_keys = minor_keys
@@ -332,7 +337,8 @@ def sort_column(
 ) -> SortColumn:
     """Return the order of a field in a segment; of its texts, by a collation.
 
-    Arrays cannot be sorted by: documents that have one count as missing.
+    Arrays cannot be sorted by: documents that have one count as missing, and so do those that have
+    several values under both spellings of a path, `a.b` and in the object `a`.
     """
     segment = view.segment
     column = _plain_column(segment, field)
@@ -408,38 +414,55 @@ def _write_text_keys(codes: Codes, starts: U32Array, ranks: U32Array, by_doc: U6
 def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> SortColumn:
     """Compute the key of every document of a segment.
 
-    Later assignments win where a document has values of several types; documents with an array
-    become missing at the end.
+    Documents with an array, or with several values, become missing at the end. The empty text is no
+    value beside another one.
     """
     segment = view.segment
     presence = presence_of(segment)
     by_doc = np.full(segment.num_docs, _MISSING)
+    num_values = np.zeros(segment.num_docs, np.int32)
     minor_keys: NDArray[np.int16] | None = None
     for aspect, special in (
+        (Aspect.EMPTY_TEXT, EMPTY_TEXT_KEY),
         (Aspect.TRUE, FALSE_KEY + 1),
         (Aspect.FALSE, FALSE_KEY),
-        (Aspect.EMPTY_TEXT, EMPTY_TEXT_KEY),
     ):
         if presence.count(field, aspect):
-            by_doc[presence.docs(field, aspect)] = np.uint64(special)
+            docs = presence.docs(field, aspect)
+            by_doc[docs] = np.uint64(special)
+            num_values[docs] += special != EMPTY_TEXT_KEY
     # Texts by rank, then numbers.
     if texts is not None:
+        codes, starts = texts.column.codes, texts.column.starts
+        num_values += codes != 0 if texts.column.is_single else np.diff(starts).astype(np.int32)
         ranks = _NO_RANKS if texts.ranks is None else texts.ranks
         _write_text_keys(texts.column.codes, texts.column.starts, ranks, by_doc)
     column = number_column(segment, field)
     if column is not None:
         number_docs, values, residuals = column.pairs()
-        # Reversed, so that the first of several numbers wins.
-        by_doc[number_docs[::-1]] = ordered_keys(values)[::-1]
+        keys = ordered_keys(values)
+        by_doc[number_docs] = keys
+        is_other = by_doc[number_docs] != keys
         if residuals is not None:
             minor_keys = np.zeros(segment.num_docs, np.int16)
-            minor_keys[number_docs[::-1]] = residuals[::-1]
-    if presence.count(field, Aspect.ARRAY):
-        arrays = presence.docs(field, Aspect.ARRAY)
-        by_doc[arrays] = _MISSING
+            minor_keys[number_docs] = residuals
+            is_other |= minor_keys[number_docs] != residuals
+        num_values[number_docs] += 1  # once for each document, also where it has several numbers
+        num_values[number_docs[is_other]] += 1
+    arrays = presence.docs(field, Aspect.ARRAY)
+    num_values[arrays] = 0
+    several = np.flatnonzero(num_values > 1)
+    for docs in (arrays, several):
+        by_doc[docs] = _MISSING
         if minor_keys is not None:
-            minor_keys[arrays] = 0
-    return SortColumn(segment.num_docs, by_doc=by_doc, minor_keys=minor_keys, texts=texts)
+            minor_keys[docs] = 0
+    return SortColumn(
+        segment.num_docs,
+        by_doc=by_doc,
+        minor_keys=minor_keys,
+        texts=texts,
+        has_several=bool(len(several)),
+    )
 
 
 def rank_texts(columns: Sequence[SortColumn], keys: Sequence[NDArray[np.uint64]]) -> None:
