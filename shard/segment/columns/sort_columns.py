@@ -451,7 +451,7 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
         num_values[number_docs[is_other]] += 1
     arrays = presence.docs(field, Aspect.ARRAY)
     num_values[arrays] = 0
-    several = np.flatnonzero(num_values > 1)
+    several = np.flatnonzero(num_values > 1).astype(np.uint32)
     for docs in (arrays, several):
         by_doc[docs] = _MISSING
         if minor_keys is not None:
