@@ -183,7 +183,7 @@ class CommandGroup(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
                 raise
-            echo(f"facetd: {error}", err=True)
+            echo(f"facetd: {_in_words(error)}", err=True)
             ctx.exit(1)
         except UnicodeEncodeError as error:
             char = error.object[error.start]
@@ -221,3 +221,10 @@ class CommandGroup(click.Group):
         for title, entries in self._sections.items():
             with formatter.section(title):
                 formatter.write_dl([(entry.name.ljust(width), entry.summary) for entry in entries])
+
+
+def _in_words(error: OSError) -> str:
+    """Return what the system refused, without the number that it has for it."""
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -303,6 +303,15 @@ def test_fish_shows_the_whole_help() -> None:
     assert 'string split --max 1 "," $completion' in script
 
 
+def test_what_the_system_refuses_is_said_in_words(tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.touch()
+    result = CliRunner(env={"HOME": str(home)}).invoke(main, ["completion", "install", "fish"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"facetd: {home}/.config")
+    assert result.stderr.endswith(": Not a directory\n")
+
+
 @pytest.mark.parametrize("group", ["keys", "snapshots", "completion", "cluster"])
 def test_summaries_are_not_cut(group: str) -> None:
     shown = CliRunner().invoke(main, [group, "--help"]).stdout
