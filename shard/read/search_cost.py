@@ -52,8 +52,10 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         return True
     if request.terms is not None and is_slow_to_list(snapshot, request.terms):
         return True
-    if request.distinct is not None and _is_slow_to_tell_apart(snapshot, request):
-        return True
+    if request.distinct is not None:
+        num_values = num_values_at_hand(snapshot, request.distinct.field)
+        if num_values is None or num_values > DISTINCT_VALUES_FAST_MAX:
+            return True
     if request.facets:
         lengths = snapshot.dictionary_lengths
         if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
@@ -76,7 +78,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             for view in snapshot.views:
                 if field is not None and needs_column(snapshot, view, field, collation):
                     return True
-    if _is_slow_to_boost(snapshot, request):
+    if _are_many_matches_scored(snapshot, request):
         return True
     for boost in request.boosts:
         for view in snapshot.views:
@@ -91,27 +93,19 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     )
 
 
-def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether distinct hits are likely to take milliseconds: all matches are counted."""
+def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether telling all matches apart, or boosting them, likely takes milliseconds."""
+    limit = snapshot.num_docs
     distinct = request.distinct
-    assert distinct is not None
-    num_values = num_values_at_hand(snapshot, distinct.field)
-    if num_values is None or num_values > DISTINCT_VALUES_FAST_MAX:
-        return True
-    is_ordered = bool(request.sort) and not distinct.counts_groups and request.groups is None
-    limit = DISTINCT_ORDERED_FAST_MAX if is_ordered else DISTINCT_FAST_MAX
+    if distinct is not None:
+        is_ordered = bool(request.sort) and not distinct.counts_groups and request.groups is None
+        limit = min(limit, DISTINCT_ORDERED_FAST_MAX if is_ordered else DISTINCT_FAST_MAX)
+    num_factors = len(request.boosts) + len(request.factors)
+    if num_factors:
+        limit = min(limit, BOOSTED_FAST_MAX // num_factors)
     if snapshot.num_docs <= limit:
         return False
     return num_matches_max(snapshot, request.query, languages_of(snapshot)) > limit
-
-
-def _is_slow_to_boost(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether multiplying the scores of all matches is likely to take milliseconds."""
-    num_factors = len(request.boosts) + len(request.factors)
-    if num_factors * snapshot.num_docs <= BOOSTED_FAST_MAX:
-        return False
-    num_matches = num_matches_max(snapshot, request.query, languages_of(snapshot))
-    return num_factors * num_matches > BOOSTED_FAST_MAX
 
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:

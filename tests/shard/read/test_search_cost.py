@@ -115,6 +115,26 @@ def test_boosting_many_matches_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not search_cost.is_slow(world.snapshot, request())
 
 
+def test_matches_are_estimated_once_for_all_that_scores_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_FAST_MAX", 5)
+    monkeypatch.setattr(search_cost, "BOOSTED_FAST_MAX", 9)
+    world = World([{"year": i, "tags": "a"} for i in range(6)])
+    estimated: list[int] = []
+
+    def estimate(*_: object) -> int:
+        estimated.append(5)
+        return 5
+
+    monkeypatch.setattr(search_cost, "num_matches_max", estimate)
+    one, two = (Boost("year", "log", 0.3),), (Boost("year", "log", 0.3),) * 2
+    distinct = Distinct("tags")
+    assert not search_cost.is_slow(world.snapshot, request(distinct=distinct, boosts=one))
+    assert search_cost.is_slow(world.snapshot, request(distinct=distinct, boosts=two))
+    assert len(estimated) == 2
+
+
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
