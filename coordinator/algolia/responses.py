@@ -24,9 +24,9 @@ from coordinator.algolia.parameter_errors import translated_warning
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search_request import AlgoliaSearch, Style
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.facets.result_types import FacetResult
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.hit_rendering import Projection
-from coordinator.read.results import FacetPage, SearchResult
+from coordinator.read.search_results import FacetPage, SearchResult
 from coordinator.read.text.query_parser import wanted_words
 
 _analyzer: Final = Analyzer()

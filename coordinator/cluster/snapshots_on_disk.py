@@ -1,7 +1,7 @@
 """Snapshots on disk: their files, how they are listed, read, verified and removed.
 
     <snapshots>/<name>/
-      shard-0/shard.json, index-1/data.mdb …    written by the shards (`shard.partition.backup`)
+      shard-0/shard.json, index-1/data.mdb …    written by the shards (`backup_and_restore`)
       catalog.json, MANIFEST.json               as in a data directory; keys are hashes, no secret
       snapshot.json                             written last: every file with size and checksum
 

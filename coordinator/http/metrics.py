@@ -17,7 +17,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from coordinator.read.result_cache import ResultCache
-    from coordinator.read.results import SearchResult
+    from coordinator.read.search_results import SearchResult
 
 SECONDS: Final = (
     0.0002,

@@ -16,15 +16,15 @@ from common.process.loop_scheduler import run_to_completion
 from coordinator.read.facets.range_merging import listed_buckets
 
 if TYPE_CHECKING:
-    from coordinator.read.facets.result_types import FacetResult, RangeResult
-    from coordinator.read.results import (
+    from coordinator.read.facets.facet_result_types import FacetResult, RangeResult
+    from coordinator.read.search_results import (
         ExplainedItem,
         FacetPage,
         SearchResult,
         ShardSummary,
         Timings,
     )
-    from coordinator.read.suggest.results import SuggestionPage
+    from coordinator.read.suggest.suggestion_results import SuggestionPage
 
 BUCKETS_FAST_MAX: Final = 4_000
 """If a response has more, its facets are encoded one by one: each in less than 1 ms."""

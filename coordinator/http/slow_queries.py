@@ -12,7 +12,7 @@ import orjson
 from common.process.logs import Log
 
 if TYPE_CHECKING:
-    from coordinator.read.results import SearchResult
+    from coordinator.read.search_results import SearchResult
 
 SLOW_QUERIES_KEPT: Final = 100
 REQUEST_BYTES_LOGGED: Final = 2_000

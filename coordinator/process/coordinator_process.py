@@ -256,7 +256,7 @@ def make_replica(
     """
     if settings.log_url:
         from coordinator.process.offline_commands import restore
-        from coordinator.replication.placement.moving import ShardProcesses
+        from coordinator.replication.placement.shard_moving import ShardProcesses
         from coordinator.replication.replica import Replica
 
         return Replica(settings, catalog, cluster, ShardProcesses(starter, restore))

@@ -19,7 +19,7 @@ from common.process.fork_server import ProcessRequest, Program
 from common.process.logs import Log
 from common.process.python_command import python_command
 
-SHARD: Final = Program("shard", "shard.process.main:main")
+SHARD: Final = Program("shard", "shard.process.shard_command:main")
 COORDINATOR: Final = Program(
     "coordinator",
     "coordinator.cli.commands:main",

@@ -118,7 +118,9 @@ def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) ->
             *(("--rebuild",) if rebuilds else ()),
             *(("--drop-damaged",) if drops_damaged else ()),
         )
-        status = ours.run("shard.maintenance.check", "--data-dir", str(ours.folder), *options)
+        status = ours.run(
+            "shard.maintenance.check_and_rebuild", "--data-dir", str(ours.folder), *options
+        )
     if status < 0:
         print(
             f"PROBLEM the check was ended by {signal.Signals(-status).name} in what comes after "

@@ -8,7 +8,7 @@ Start at `search`, one search from parameters to result:
     paging                  the hits of a page, by hit_merging; across pages: cursor
     stored_items            their bytes; hit_rendering adds marks and scores
     hit_and_bucket_details  requests that depend on the hits: hit_groups, …
-    results                 what comes out
+    search_results          what comes out
 
 Other requests:
 

@@ -11,7 +11,7 @@ import msgspec
 from common.analysis.analyzer import Analyzer
 from common.errors import Unavailable
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.results import RunSearch
+from coordinator.read.search_results import RunSearch
 from coordinator.read.text.near_terms import Scope
 from coordinator.read.text.query_parser import typed_words
 from coordinator.read.text.query_weighting import is_long_text

@@ -13,11 +13,11 @@ from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
-from coordinator.read.facets.result_types import FacetResult
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.read_services import ReadServices
-from coordinator.read.results import FacetPage, ShardSummary
 from coordinator.read.scatter import Retrieval
+from coordinator.read.search_results import FacetPage, ShardSummary
 
 
 class FacetPages:

@@ -25,12 +25,12 @@ from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
+from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.range_merging import CountedKeys, added_up, finite
-from coordinator.read.facets.result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.text_order import text_key
 from coordinator.read.hit_merging import comparable, slots
 from coordinator.read.hit_rendering import add_members
-from coordinator.read.results import SearchResult
+from coordinator.read.search_results import SearchResult
 
 _EVERY: Final = 1 << 31
 """A facet size that stands for all values."""

@@ -36,8 +36,8 @@ from coordinator.parameters.parameter_kinds import json_of_text
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_decoding import RawParameters
 from coordinator.read.read_services import ReadServices
-from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
+from coordinator.read.search_results import ExplainedItem, SearchResult
 from coordinator.read.text.query_parser import query_pieces
 
 _Find = Callable[[SearchParameters], Awaitable[SearchResult]]

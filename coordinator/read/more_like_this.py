@@ -29,7 +29,7 @@ from common.query import Ids, Not, Or
 from common.term_weights import inverse_doc_freq
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.results import RunSearch
+from coordinator.read.search_results import RunSearch
 from coordinator.read.text.near_terms import NearTerms, Scope
 
 WORDS_MAX: Final = 25

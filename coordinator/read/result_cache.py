@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
-from coordinator.read.results import SearchResult
+from coordinator.read.search_results import SearchResult
 
 _RESULT_BYTES: Final = 1_000
 """Approximate size of a result without its items and buckets."""

@@ -42,7 +42,7 @@ from coordinator.read.facets.unconfigured_facets import field_requests
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.index_caches import IndexCache, IndexCaches
-from coordinator.read.results import Timings
+from coordinator.read.search_results import Timings
 from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.text.query_weighting import UNRESTRICTED, score_again, score_query
 from coordinator.read.text.text_statistics_cache import ScoredQuery

@@ -36,10 +36,10 @@ from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
+from coordinator.read.facets.facet_result_types import CubeResult, FacetResult, RangeResult
 from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import merge_ranges, num_keys
-from coordinator.read.facets.result_types import CubeResult, FacetResult, RangeResult
 from coordinator.read.facets.tree_merging import merge_trees
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.hit_and_bucket_details import (
@@ -51,8 +51,8 @@ from coordinator.read.hit_merging import Hit
 from coordinator.read.more_like_this import SimilarItems
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
-from coordinator.read.results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.scatter import SearchOutcome
+from coordinator.read.search_results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.near_terms import NearTerms, Scope
 from coordinator.read.text.query_weighting import is_long_text

@@ -23,7 +23,7 @@ from coordinator.parameters.parsed_parameters import (
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import Retrieval, SearchOutcome
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
-from coordinator.read.suggest.results import Suggestion
+from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.suggested_items import narrowing
 from coordinator.read.text.near_terms import Scope

@@ -42,9 +42,9 @@ from coordinator.read.suggest.prefix_narrowing import (
     completions_from,
     last_word,
 )
-from coordinator.read.suggest.results import UNCOUNTED, Suggestion, SuggestionPage
-from coordinator.read.suggest.sources import SuggestionSources
 from coordinator.read.suggest.suggestion_cache import key_of
+from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion, SuggestionPage
+from coordinator.read.suggest.suggestion_sources import SuggestionSources
 from coordinator.read.suggest.typed_text import TypedText, typed_text
 from coordinator.read.suggest.whole_texts import whole_texts
 from coordinator.read.suggested_items import SuggestedItems, search_for_items

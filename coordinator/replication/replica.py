@@ -11,12 +11,12 @@ from __future__ import annotations
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.host.host_tasks import HostTasks
-from coordinator.replication.host.progress import Progress
-from coordinator.replication.host.serving import Serving
-from coordinator.replication.log.stream import LogStream
-from coordinator.replication.placement.moving import ShardProcesses
+from coordinator.replication.host.log_position import Progress
+from coordinator.replication.host.serving_state import Serving
+from coordinator.replication.log.log_stream import LogStream
+from coordinator.replication.placement.shard_moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.startup.donor import Donor, maker
 from coordinator.settings import Settings

@@ -34,26 +34,26 @@ from common.protocol.write_operations import Operation
 from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.replication.applying.applying import Applier, ReplicaStopped
 from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
-from coordinator.replication.following.following import Follower
+from coordinator.replication.following.log_following import Follower
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.pending_changes import PendingChanges
-from coordinator.replication.log.entries import EntryError, operations_of
+from coordinator.replication.log.log_entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
 from coordinator.replication.log.nats_elections import elections_of
 from coordinator.replication.peers.log_trimming import LogTrimmer
 from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
-from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.placement.own_placement import OwnPlacement
+from coordinator.replication.placement.shard_moving import ShardProcesses
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
+from coordinator.replication.publishing.entry_publishing import Publisher
 from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publish_queue import PublishQueue, PublishQueues
-from coordinator.replication.publishing.publishing import Publisher
 from coordinator.replication.startup.first_serving import FirstServing
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange

@@ -18,7 +18,7 @@ from coordinator.read.configuration_proposal import propose, spread_pages
 if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.read.results import SearchResult
+    from coordinator.read.search_results import SearchResult
 
 SAMPLE_ITEMS: Final = 2_000
 SAMPLE_BYTES: Final = 8 * 1024 * 1024

@@ -30,7 +30,7 @@ from coordinator.read.federated_merge import (
     zeros_hidden,
 )
 from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
-from coordinator.read.results import SearchResult
+from coordinator.read.search_results import SearchResult
 from coordinator.routes.search import narrowed, note_search, rendered_search
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from coordinator.parameters.request_decoding import decode_search, query_paramet
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.result_cache import ResultKey
-from coordinator.read.results import SearchResult, Timings
+from coordinator.read.search_results import SearchResult, Timings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,6 +3,6 @@
 lru_cache         values that follow from segments, bounded by bytes
 query_cache       results of parts of queries, by segment
 recent_items      items that were read recently, decompressed
-derived           values computed once per segment or snapshot
+derived_values    values computed once per segment or snapshot
 background_tasks  values that no search should wait for
 """

@@ -6,7 +6,7 @@ indexes_on_disk    their folders; the file that names them: created_indexes
 open_indexes       those that serve, and which to close; one of them: open_index
 closed_indexes     those that are not open; what is known of one: closed_index
 opening_indexes    those on the way from closed to open; back: closing_indexes
-configuring        revisions of their configurations
+reconfiguration    revisions of their configurations
 write_dispatcher   groups of any index: applied, and asked about
 page_budget        how much of their files stays mapped
 index_statistics   sizes, for statistics and metrics

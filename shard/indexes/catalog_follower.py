@@ -15,8 +15,8 @@ from common.errors import Conflict, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes.closed_index import digest_of
-from shard.indexes.configuring import Configurer
 from shard.indexes.indexes import Indexes
+from shard.indexes.reconfiguration import Configurer
 from shard.partition.stored_index_entry import read_restored
 from shard.storage.manifest import SHARD_FILE
 from shard.storage.storage_errors import StorageFailure, explaining_refusal

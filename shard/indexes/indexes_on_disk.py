@@ -24,7 +24,7 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.created_indexes import CreatedIndexes
-from shard.partition.backup import put_back
+from shard.partition.backup_and_restore import put_back
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.storage_errors import is_disk_full

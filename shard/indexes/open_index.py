@@ -11,7 +11,7 @@ from common.errors import StorageFull
 from common.process.logs import Log
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
-from shard.partition.merger import flush
+from shard.partition.merge_and_flush import flush
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
 from shard.partition.writer import Writer

@@ -20,7 +20,7 @@ from shard.indexes.indexes import Indexes
 from shard.indexes.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage.group_log import read_state
-from shard.storage.group_shards import read_extent
+from shard.storage.newest_group_extent import read_extent
 
 
 class WriteDispatcher:

@@ -1,5 +1,5 @@
 """Work on partitions that no service uses: check, rebuild, reshard.
 
-check    verifies the data, rebuilds the derived files
+check_and_rebuild  verifies the data, rebuilds the derived files
 reshard  spreads the items over another number of shards
 """

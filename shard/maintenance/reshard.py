@@ -40,12 +40,11 @@ from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry
 from common.setting_sources import SettingError, Sources
 from common.shard_settings import ShardSettings
-from shard.maintenance.check import rebuild_index
+from shard.maintenance.check_and_rebuild import rebuild_index
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.partition.stored_index_entry import read_entry, read_restored, write_restored
 from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
-from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
 from shard.storage.lmdb_codecs import as_bytes_array, item_place, key_number
@@ -58,6 +57,7 @@ from shard.storage.manifest import (
     write_manifest,
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
+from shard.storage.stored_documents import DocumentStore
 
 READ_ITEMS = 256
 """Items that are read together; they may be large."""

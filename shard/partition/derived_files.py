@@ -26,6 +26,7 @@ from shard.segment.builder.segment_builder import merge_to_file
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
 from shard.storage.group_log import State
+from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.manifest import (
     FORMAT,
     MANIFEST_FILE,
@@ -37,7 +38,6 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from shard.storage.meta_page import MetaPage
 
 PIECES_MAX = 8
 """A dictionary in more pieces is rewritten as one."""

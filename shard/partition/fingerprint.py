@@ -13,7 +13,7 @@ import numpy as np
 from common.protocol.messages import FingerprintResponse
 from shard.segment.doc_records import records_of
 from shard.segment.snapshot import Snapshot
-from shard.storage.documents import DocumentStore
+from shard.storage.stored_documents import DocumentStore
 
 _RECORDS_AT_ONCE: Final = 128
 

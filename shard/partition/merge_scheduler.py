@@ -3,7 +3,7 @@
 One thread for all indexes. It visits an index when its writer has published something, and again
 when the index has been idle for a while. Each visit does one step, the most useful first:
 
-    1. merge segments, write them to files, or name these in the manifest (`shard.partition.merger`)
+    1. merge segments, write them to files, or name these in the manifest (`merge_and_flush`)
     2. remove dead records from LMDB, a batch at a time, on the writer's thread
     3. once the index is idle: release states of previous configurations, and memory
 
@@ -30,7 +30,7 @@ from shard.caches.lru_cache import (
     FILTER_CACHE,
     PAIRS_CACHE,
 )
-from shard.partition.merger import work
+from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 

@@ -31,11 +31,11 @@ from shard.segment.doc_records import record_bounds
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment
 from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import IndexManifest
 from shard.storage.storage_errors import DamagedEnvironment
+from shard.storage.stored_documents import DocumentStore
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""

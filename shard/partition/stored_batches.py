@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from shard.partition.configuration_structures import Generation
     from shard.segment.segment import Segment
-    from shard.storage.documents import DocumentStore
     from shard.storage.environment import Environment
+    from shard.storage.stored_documents import DocumentStore
 
 BATCH_ITEMS_MAX = 16_384
 BATCH_BYTES_MAX = 8 << 20

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from common.protocol.messages import ApplyRequest
     from shard.partition.partition import Partition
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
     from shard.segment.snapshot import Snapshot
 
 PLAN_SINGLY_MAX = 64

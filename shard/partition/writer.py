@@ -60,7 +60,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
-from shard.storage.group_shards import write_extent
+from shard.storage.newest_group_extent import write_extent
 from shard.storage.storage_errors import StorageFailure, is_disk_full
 
 WAITING_FACTOR = 2

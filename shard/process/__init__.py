@@ -1,6 +1,6 @@
 """The shard process: its server and handlers.
 
-main           flags and settings of one shard
+shard_command  flags and settings of one shard
 shard_process  owns the folder, listens, drains
 handlers       method → function; shard_statistics: what the process reports about itself
 read_scheduler  where a read runs: on the event loop, or on one of the readers' threads

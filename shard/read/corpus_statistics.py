@@ -16,7 +16,7 @@ from common.deadline import check_call
 from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.value_kinds_and_facet_keys import ValueKind
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.query.spelling.spacings import (
     cut_freqs,
     cut_freqs_among,
@@ -34,7 +34,7 @@ from shard.query.statistics.segment_statistics import (
     field_statistics,
     freqs_of_near_words,
 )
-from shard.query.text.whole_fields import whole_freq, whole_freq_among
+from shard.query.text.whole_field_matches import whole_freq, whole_freq_among
 from shard.read.field_languages import languages_of
 from shard.segment.columns.presence import Aspect, presence_of
 

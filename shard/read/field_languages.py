@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common.analysis.language_and_typos_by_field import Languages
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 
 if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot

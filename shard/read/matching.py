@@ -35,7 +35,7 @@ from shard.query.scoring.pinned_docs import (
     with_docs,
     without_docs,
 )
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import TextMatch, match_among, match_text, num_hits_expected
 from shard.read.field_languages import languages_of

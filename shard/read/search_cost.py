@@ -13,13 +13,13 @@ from common.protocol.messages import RangeRequest, SearchRequest, StatisticsRequ
 from shard.collect.facets.geo_counts import has_grid
 from shard.collect.facets.histograms import has_histogram
 from shard.collect.facets.range_counts import all_ranges
-from shard.collect.facets.trees import needs_nodes
+from shard.collect.facets.tree_counts import needs_nodes
 from shard.collect.grouping.distinct import num_values_at_hand
 from shard.query.filters import filter_bitsets
 from shard.query.scoring import boosting
 from shard.query.spelling.near_terms import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
-from shard.query.text.whole_fields import is_slow_to_find
+from shard.query.text.whole_field_matches import is_slow_to_find
 from shard.read.field_languages import languages_of
 from shard.segment.columns.sort_columns import needs_column
 

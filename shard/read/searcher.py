@@ -45,8 +45,8 @@ from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.query.scoring.boosting import explain_boosts
 from shard.query.spelling.near_terms import near_terms
-from shard.query.text.explanation import explain_score
 from shard.query.text.prepared_query import PreparedQuery
+from shard.query.text.score_explanation import explain_score
 from shard.read.corpus_statistics import statistics
 from shard.read.field_languages import languages_of
 from shard.read.matching import PinnedHits, match

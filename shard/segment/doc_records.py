@@ -31,7 +31,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U32, U64, U32Array, U64Array, int64, uint32, uint64
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:

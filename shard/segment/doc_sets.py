@@ -11,7 +11,7 @@ order? A set has one of two forms, each where it is best:
                                                    share of matches.
     docs        uint32[count], ascending           for counting, scoring, sorting and selecting
 
-Sets in a segment file have a third one (`stored_sets`).
+Sets in a segment file have a third one (`facet_value_sets`).
 
 Worked example: {1, 65, 70} of 128 documents is the bitset [2, 66] and the docs [1, 65, 70].
 """

@@ -2,16 +2,16 @@
 
     environment          the LMDB environment of an index
     reader_gate          many readers of it, or one writer alone
-    meta_page            its meta pages, checked before LMDB trusts them
+    lmdb_meta_page       its meta pages, checked before LMDB trusts them
     lmdb_page_check      its other pages, checked before LMDB follows them
     storage_errors       errors of the disk, and of damaged files
     lmdb_codecs          encodes its keys and values
-    documents            record → the bytes that a client sent
+    stored_documents     record → the bytes that a client sent
     compression_dictionaries  of words or of zstd, trained on the first items of an index
     item_batch_decoding  checks and decodes the items of a page in one pass
     item_compression/    items as sequences of words
     group_log            recent write groups, and tombstones
-    group_shards         shards that the newest group changes, where several hosts share a log
+    newest_group_extent  shards that the newest group changes, where several hosts share a log
     change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect
     verify_and_warm_up   after a start: reads files before they are needed

@@ -3,7 +3,7 @@
 Questions it answers: which sub-database maps what to what; is the file whole; is there room?
 
     <folder of the index>/data.mdb
-      documents    maps record (u64) to the stored item              documents.py
+      documents    maps record (u64) to the stored item              stored_documents.py
       groups       maps seq (u64) to what a recent write group did   group_log.py
       tombstones   maps record >> 16 (u64) to deleted low halves     group_log.py
       meta         maps a name to a counter, a dictionary, ...       (state, dictionary/<n>)
@@ -24,8 +24,8 @@ to wait for it.
 
 LMDB trusts its file: it opens a file of 0 bytes as an empty database, and a truncated one kills the
 process with SIGBUS at the first read past its end. So `open` checks the two meta pages before LMDB
-does (`meta_page`). A whole file may still be an *older* one: the manifest, another file, names a
-record and a transaction that it must have (`next_record` and `txn_id` of `IndexManifest`).
+does (`lmdb_meta_page`). A whole file may still be an *older* one: the manifest, another file, names
+a record and a transaction that it must have (`next_record` and `txn_id` of `IndexManifest`).
 
 Costs (2-core virtual machine): 0.3 µs a read, 0.1 µs an appended value, 4 ms a commit of 20,000
 values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
@@ -50,9 +50,9 @@ from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.memory_trimming import on_new_pages
 from common.shard_settings import MAP_BYTES_DEFAULT
+from shard.storage.lmdb_meta_page import MetaPage, read_meta_page
 from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
-from shard.storage.meta_page import MetaPage, read_meta_page
 from shard.storage.reader_gate import ReaderGate
 from shard.storage.storage_errors import (
     CAUSES,

@@ -21,7 +21,7 @@ from coordinator.process import offline_commands
 
 _PROGRAMS = {
     name: importlib.import_module(name)
-    for name in ("shard.maintenance.reshard", "shard.maintenance.check")
+    for name in ("shard.maintenance.reshard", "shard.maintenance.check_and_rebuild")
 }
 
 

@@ -19,7 +19,7 @@ from coordinator.cluster.snapshots_on_disk import list_snapshots, verify
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.indexes import Indexes
 from shard.indexes.open_index import OpenIndex
-from shard.maintenance.check import check_index
+from shard.maintenance.check_and_rebuild import check_index
 from shard.read import searcher
 from tests.common.protocol.packed_model import unpack
 from tests.faults.traced_run import NUM_SHARDS, SHARD_SETTINGS, Item, Journal

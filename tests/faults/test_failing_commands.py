@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from common import data_directory
-from shard.maintenance.check import check_index
+from shard.maintenance.check_and_rebuild import check_index
 from shard.storage.manifest import SHARD_FILE, ShardManifest, read_manifest
 from tests.faults.failing_disk import COMPILER, FailingDisk
 from tests.service import ROOT, Service

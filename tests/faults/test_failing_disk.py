@@ -57,7 +57,7 @@ from common.protocol.methods import (
 )
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.maintenance.check import check_index
+from shard.maintenance.check_and_rebuild import check_index
 from shard.partition.partition import Partition
 from tests.common.protocol.packed_model import unpack
 from tests.faults.failing_disk import COMPILER, FailingDisk, ShardMaker

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from shard.storage.environment import Environment, SubDatabase
-from shard.storage.meta_page import read_meta_page
+from shard.storage.lmdb_meta_page import read_meta_page
 from tests.faults.failing_disk import COMPILER, FailingDisk
 from tests.faults.page_cache import PAGE, PageCache
 from tests.service import ROOT

@@ -30,12 +30,12 @@ from coordinator.parameters.parsed_parameters import (
     SuggestParameters,
 )
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.result_types import FacetResult
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
-from coordinator.read.results import FacetPage, HitOrder, SearchResult, ShardSummary, Timings
-from coordinator.read.suggest.results import SuggestionPage
+from coordinator.read.search_results import FacetPage, HitOrder, SearchResult, ShardSummary, Timings
+from coordinator.read.suggest.suggestion_results import SuggestionPage
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from shard.segment.columns.external_ids import shown_id_of

@@ -22,9 +22,9 @@ from coordinator.cli.cluster import entries_text
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.log.entries import HostReport, IndexFingerprint
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.peers.comparison import MARKS_KEPT, DigestComparer, judge
+from coordinator.replication.log.log_entries import HostReport, IndexFingerprint
+from coordinator.replication.peers.data_comparison import MARKS_KEPT, DigestComparer, judge
 from coordinator.settings import Settings
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state

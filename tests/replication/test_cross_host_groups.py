@@ -12,11 +12,11 @@ import numpy as np
 from common.deadline import NEVER
 from common.protocol.messages import ApplyResponse
 from common.protocol.write_operations import Operation, Outcome
-from coordinator.replication.applying.applying import DividedGroup
 from coordinator.replication.applying.cross_host_groups import CrossHostGroups
-from coordinator.replication.host.host_tasks import HostTasks
+from coordinator.replication.applying.entry_applying import DividedGroup
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.log.entries import WriteGroup, operations_of
+from coordinator.replication.log.log_entries import WriteGroup, operations_of
 from coordinator.write.write_batch import WriteBatch
 
 NUM_SHARDS = 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from common.placement import hash_id
 from common.protocol.write_operations import Operation
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.replication.log.entries import (
+from coordinator.replication.log.log_entries import (
     CatalogChange,
     EntryError,
     Kind,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.replication.host import progress as progress_module
-from coordinator.replication.host.progress import Progress
+from coordinator.replication.host import log_position as progress_module
+from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.startup import first_serving

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from coordinator.replication.host.host_tasks import HostTasks
+from coordinator.replication.host.host_background_tasks import HostTasks
 
 
 async def test_a_task_that_fails_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,8 @@ from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse, IndexEntry, JoinedGroups
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from coordinator.replication.applying.applying import Applier, DividedGroup
-from coordinator.replication.log.entries import WriteGroup, operations_of
+from coordinator.replication.applying.entry_applying import Applier, DividedGroup
+from coordinator.replication.log.log_entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition
@@ -23,7 +23,7 @@ from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
 from shard.segment.doc_records import places_of, records_of
 from shard.storage.change_source_positions import read_positions
-from shard.storage.group_shards import Extent, read_extent
+from shard.storage.newest_group_extent import Extent, read_extent
 
 NUM_SHARDS = 2
 KINDS = (

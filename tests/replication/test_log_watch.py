@@ -11,7 +11,7 @@ import pytest
 from common.errors import Unavailable
 from coordinator.replication.host.log_watch import COMPLETE_SECONDS, FRESH_SECONDS, LogWatch
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.publishing.publishing import Publisher
+from coordinator.replication.publishing.entry_publishing import Publisher
 
 
 def _info(last_seq: int) -> StreamInfo:

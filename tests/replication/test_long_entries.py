@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.replication.log import long_entries
-from coordinator.replication.log.entries import (
+from coordinator.replication.log.log_entries import (
     ComparisonMark,
     Kind,
     LogEntry,

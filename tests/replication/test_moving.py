@@ -11,8 +11,8 @@ import pytest
 
 from coordinator.cluster.shard_client import ShardState
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.placement import moving
-from coordinator.replication.placement.moving import Mover, ShardProcesses
+from coordinator.replication.placement import shard_moving
+from coordinator.replication.placement.shard_moving import Mover, ShardProcesses
 
 
 class _TakingMover(Mover):
@@ -106,8 +106,8 @@ class _FollowingMover(Mover):
 async def test_a_shard_that_does_not_start_is_reported_and_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(moving, "START_SECONDS", 0.01)
-    monkeypatch.setattr(moving, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(shard_moving, "START_SECONDS", 0.01)
+    monkeypatch.setattr(shard_moving, "PAUSE_SECONDS", 0.001)
     mover = _FollowingMover()
     for _ in range(2):
         with pytest.raises(LogAway, match="shard 1 has not started on this host"):

@@ -18,7 +18,7 @@ from coordinator.replication.host.replica_file import (
     shards_to_run,
     write_replica,
 )
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.routes.hosts import remove_host
 from coordinator.settings import Settings

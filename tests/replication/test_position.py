@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.data_directory import DataDirectoryError, replica_path
-from coordinator.replication.host import progress
-from coordinator.replication.host.progress import Progress
+from coordinator.replication.host import log_position
+from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,
@@ -46,7 +46,7 @@ def test_the_position_is_written_by_one_at_a_time(
         own.position = Position(6, 6)
         await own.save()
 
-    monkeypatch.setattr(progress, "write_replica", write)
+    monkeypatch.setattr(log_position, "write_replica", write)
     asyncio.run(save_together())
 
     assert most == 1

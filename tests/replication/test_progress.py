@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.replication.host import progress as module
-from coordinator.replication.host.progress import Progress
+from coordinator.replication.host import log_position as module
+from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import (
     REPLICA_FORMAT,
     Position,

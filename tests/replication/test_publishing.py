@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from common.errors import ServiceError
-from coordinator.replication.applying.applying import Applier
+from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.pending_changes import PendingChanges
-from coordinator.replication.log.entries import CONTENT_BYTES_MAX, Kind
+from coordinator.replication.log.log_entries import CONTENT_BYTES_MAX, Kind
 from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPublished
-from coordinator.replication.log.stream import DUPLICATES_SECONDS
-from coordinator.replication.publishing import publishing
+from coordinator.replication.log.log_stream import DUPLICATES_SECONDS
+from coordinator.replication.publishing import entry_publishing
+from coordinator.replication.publishing.entry_publishing import Publisher
 from coordinator.replication.publishing.group_publishing import GroupPublisher
-from coordinator.replication.publishing.publishing import Publisher
 from coordinator.write.write_batch import Items, WriteBatch
 
 
@@ -90,8 +90,8 @@ def publisher_to(log: _Log) -> Publisher:
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 0.01)
-    monkeypatch.setattr(publishing, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 0.01)
+    monkeypatch.setattr(entry_publishing, "PAUSE_SECONDS", 0.01)
 
 
 async def failed(log: _Log, packed: bytes = b"entry") -> LogAway:
@@ -117,8 +117,8 @@ async def test_an_entry_that_the_log_has_forgotten_is_not_sent_again(
     is_elected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine was suspended meanwhile, and its own clock with it; or the log's was set."""
-    monkeypatch.setattr(publishing, "DOUBT_SECONDS", 0.01)
-    monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 60.0)
+    monkeypatch.setattr(entry_publishing, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 60.0)
     log = _ForgetfulLog(DUPLICATES_SECONDS + 1, is_elected=is_elected)
     error = await failed(log)
     assert not isinstance(error, NotPublished)
@@ -129,8 +129,8 @@ async def test_an_entry_that_the_log_has_forgotten_is_not_sent_again(
 async def test_an_entry_that_the_log_remembers_is_sent_again(
     is_elected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "DOUBT_SECONDS", 0.01)
-    monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 60.0)
+    monkeypatch.setattr(entry_publishing, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 60.0)
     log = _ForgetfulLog(3.0, is_elected=is_elected)
     applied: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     assert await publisher_to(log).append(Kind.WRITE, "id", b"entry", applied) == 1

@@ -22,7 +22,7 @@ from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_durability import metadata_of
 from coordinator.replication.log.log_errors import LogAway, LogBroken
-from coordinator.replication.log.stream import LogStream, StreamMessage
+from coordinator.replication.log.log_stream import LogStream, StreamMessage
 from coordinator.replication.peers import log_trimming
 from coordinator.replication.peers.log_trimming import LogTrimmer
 from tests.replication.several_hosts import Hosts, SharedLogServers

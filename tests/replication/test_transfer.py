@@ -15,7 +15,7 @@ import pytest
 from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.log.entries import CONTENT_BYTES_MAX
+from coordinator.replication.log.log_entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.startup import donor, transfer
 from coordinator.replication.startup.donor import Donor, folder_name

@@ -18,7 +18,7 @@ from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
 from shard.segment.doc_records import build_doc_records, records_of
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.items.extraction import Extraction, extract
+from shard.segment.items.value_extraction import Extraction, extract
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.segment.text.text_builder import build_text

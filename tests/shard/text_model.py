@@ -17,7 +17,7 @@ from common.analysis.analyzer import Analyzer
 from shard.query.phrases.frequent_pairs import keep_frequent_pairs
 from shard.query.text.text_search import TextMatch
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.items.extraction import Extraction, extract
+from shard.segment.items.value_extraction import Extraction, extract
 from shard.segment.segment import Segment
 from shard.segment.text import bitset_postings as dense_lists
 from shard.segment.text import prefix_lists

@@ -26,7 +26,7 @@ from coordinator.process.joining import join as joining
 from coordinator.process.joining import log_checks
 from coordinator.replication.host.replica_file import held_shards, host_name, read_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.replication.placement.placement_table import PlacementTable
 from coordinator.settings import Settings
 from tests.simulation.client import Client

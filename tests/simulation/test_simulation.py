@@ -28,17 +28,17 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.process.joining import missing_shard_recovery
-from coordinator.replication.applying.applying import Applier, ShardRequest
-from coordinator.replication.following.following import Follower
+from coordinator.replication.applying.entry_applying import Applier, ShardRequest
+from coordinator.replication.following.log_following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
-from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.host.serving import Serving
-from coordinator.replication.log.stream import StreamMessage
-from coordinator.replication.placement import moving
-from coordinator.replication.placement.moving import Mover
+from coordinator.replication.host.serving_state import Serving
+from coordinator.replication.log.log_stream import StreamMessage
+from coordinator.replication.placement import shard_moving
 from coordinator.replication.placement.peer_server import PeerServer
-from coordinator.replication.publishing import group_publishing, publishing
+from coordinator.replication.placement.shard_moving import Mover
+from coordinator.replication.publishing import entry_publishing, group_publishing
 from coordinator.replication.startup import first_serving, transfer
 from coordinator.replication.startup.local_state import LocalState, local_state
 from coordinator.write.ingest import Ingest
@@ -437,7 +437,7 @@ class TestMistakesOfSeveralHostsAreFound:
     def test_a_write_that_is_not_confirmed_counts_as_not_written(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 0.0)
+        monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 0.0)
         monkeypatch.setattr(group_publishing, "not_confirmed", lambda error: NOTHING_WRITTEN)
 
         assert self._is_found()
@@ -574,7 +574,7 @@ class TestMistakesOfPlacedShardsAreFound:
             return Position(position.seq + 10, 0)
 
         monkeypatch.setattr(missing_shard_recovery, "take_snapshot", take)
-        monkeypatch.setattr(moving, "take_snapshot", take)
+        monkeypatch.setattr(shard_moving, "take_snapshot", take)
 
         assert self._is_found(simulate_moves, self.MOVES_SEEDS)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from common.shard_settings import ShardSettings
 from coordinator.replication.following.stream_follower import FORGOTTEN_SECONDS
-from coordinator.replication.log.entries import Kind, WriteGroup, decode_entry, unpack
+from coordinator.replication.log.log_entries import Kind, WriteGroup, decode_entry, unpack
 from tests.oracle.items import Item
 from tests.simulation.client import Client, Reply
 from tests.simulation.jetstream import Client as Connection

@@ -10,7 +10,8 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 
 from common.protocol.messages.backup import BackupRequest
 from common.protocol.messages.between_hosts import GroupOutcomesRequest, HostProgress, OtherProgress
-from common.protocol.messages.catalog import (
+from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
+from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
     Hello,
     IndexEntry,
@@ -18,8 +19,7 @@ from common.protocol.messages.catalog import (
     SnapshotSource,
     Welcome,
 )
-from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
-from common.protocol.messages.items import (
+from common.protocol.messages.item_reads import (
     FetchRequest,
     FetchResponse,
     GetRequest,
@@ -67,7 +67,7 @@ from common.protocol.messages.search_response import (
     SearchResponse,
     ValueStatistics,
 )
-from common.protocol.messages.text import (
+from common.protocol.messages.text_query_and_statistics import (
     FieldStatistics,
     FieldWeight,
     ScoredClause,
@@ -77,7 +77,7 @@ from common.protocol.messages.text import (
     TermsResponse,
     TextQuery,
 )
-from common.protocol.messages.writes import (
+from common.protocol.messages.writes_and_outcomes import (
     ApplyRequest,
     ApplyResponse,
     GroupExtent,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages.message import Message
-from common.protocol.messages.text import StatisticsResponse, TermsResponse
+from common.protocol.messages.text_query_and_statistics import StatisticsResponse, TermsResponse
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""

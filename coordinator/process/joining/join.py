@@ -50,7 +50,7 @@ from coordinator.process.joining.unresolved_log_servers import warn_of_unknown_n
 from coordinator.replication.host.replica_file import read_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.settings import Settings
 
 _log = Log("replica")

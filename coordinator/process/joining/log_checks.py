@@ -14,7 +14,7 @@ from coordinator.replication.log.log_durability import (
     monitors_of,
     refusal,
 )
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.settings import Settings
 
 _log = Log("replica")

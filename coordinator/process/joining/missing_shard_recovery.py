@@ -32,7 +32,7 @@ from coordinator.replication.host.replica_file import (
 )
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.replication.placement.placement_table import TableStore
 from coordinator.replication.startup.transfer import (
     CopyRequest,

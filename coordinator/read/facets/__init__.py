@@ -5,11 +5,12 @@ facet_values_and_totals  known between searches; the numbers of facet values: gl
 merged_counts          counts of all shards, added up; of groups: group_counts
 merged_facets          one facet after the other; bucket_selection chooses and orders
 facet_scheduling       all of them, without keeping other requests waiting
-key_search             search within the values; what it reads: key_words
+key_search             search within the values; what it reads:
+                       folded_key_matching
 text_order             the order of values as texts
 facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
 unconfigured_facets    values of fields that are not facets
 range_merging          intervals and histograms; of category trees: tree_merging
-result_types           all of these as a response shows them
+facet_result_types     all of these as a response shows them
 joint_counts           joint counts with the bins of a numeric field
 """

@@ -28,8 +28,8 @@ from common.protocol.messages import (
 )
 from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
 from coordinator.read.facets.facet_count_plan import value_request
+from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
 from coordinator.read.facets.range_merging import edge_of, range_buckets
-from coordinator.read.facets.result_types import CubeResult, FacetResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

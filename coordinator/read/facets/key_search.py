@@ -6,8 +6,8 @@
   full text.
 
 The folded keys are kept with the numbering, in blocks of `_BLOCK_KEYS`; added values are appended
-to the last. Each word is a scan of all of them (`key_words`): a thread can do it while the event
-loop runs.
+to the last. Each word is a scan of all of them (`folded_key_matching`): a thread can do it while
+the event loop runs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from common.analysis.analyzer import Analyzer, typo_budget
 from common.deadline import NEVER, Deadline
 from coordinator.parameters.parsed_parameters import KeyTypos
-from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.key_words import (
+from coordinator.read.facets.folded_key_matching import (
     KeyWords,
     fold_keys,
     joined,
@@ -33,6 +32,7 @@ from coordinator.read.facets.key_words import (
     mark_words,
     pattern_of,
 )
+from coordinator.read.facets.global_ordinals import FacetValues
 
 KEYS_SEARCHED_FAST_MAX: Final = 1_000
 """More keys are searched on a thread: folding these takes 0.3 ms, at the first search."""

@@ -16,10 +16,10 @@ from msgspec import structs
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
-from coordinator.read.facets.result_types import FacetResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

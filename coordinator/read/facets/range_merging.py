@@ -18,7 +18,7 @@ from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import RangeCounts, RangeRequest, SearchResponse
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
-from coordinator.read.facets.result_types import RangeResult
+from coordinator.read.facets.facet_result_types import RangeResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

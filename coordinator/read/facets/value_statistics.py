@@ -20,8 +20,8 @@ from common.protocol.messages import (
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import NumberSummary, SummedBucket
 from coordinator.read.facets.facet_count_plan import value_request
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.range_merging import finite
-from coordinator.read.facets.result_types import FacetResult
 
 _STEP_BUCKETS: Final = 32
 """Buckets whose statistics are added up in a step, 10 µs each."""

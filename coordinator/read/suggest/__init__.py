@@ -1,7 +1,7 @@
 """What suggestions are derived from without asking a shard; `coordinator.read.suggestions` asks.
 
-results                suggestions as a response shows them
-sources                all that may be suggested, and the best of each source in turn
+suggestion_results     suggestions as a response shows them
+suggestion_sources     all that may be suggested, and the best of each source in turn
 typed_text             the text as typed; whole_texts of items that have its words
 suggestion_cache       cached lists
 folded_words_cache     the folded words of texts and items

@@ -21,7 +21,7 @@ from common.query import Filter
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.parsed_parameters import SuggestParameters
 from coordinator.read.suggest.prefix_narrowing import CompletionContext, KnownPrefix
-from coordinator.read.suggest.results import Suggestion
+from coordinator.read.suggest.suggestion_results import Suggestion
 
 _LIST_BYTES: Final = 1_500
 """Estimated size of a list and of its request, without filters and suggestions."""

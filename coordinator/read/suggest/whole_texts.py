@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
-from coordinator.read.suggest.results import UNCOUNTED, Suggestion
+from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion
 from coordinator.read.text.query_parser import without_exclusions
 
 

@@ -14,12 +14,12 @@ from common.errors import Unavailable
 from common.protocol.messages import ApplyResponse, OutcomesRequest
 from common.protocol.methods import OUTCOMES
 from coordinator.cluster.shard_copies import PlacedShards
-from coordinator.replication.applying.applying import Applier, DividedGroup, joined
+from coordinator.replication.applying.entry_applying import Applier, DividedGroup, joined
 from coordinator.replication.applying.recent_outcomes import RecentOutcomes
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.log.entries import WriteGroup
+from coordinator.replication.log.log_entries import WriteGroup
 from coordinator.write.partitioning import Parts
 
 

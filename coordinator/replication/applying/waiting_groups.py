@@ -13,8 +13,8 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from coordinator.replication.applying.applying import DividedGroup
-from coordinator.replication.log.entries import WriteGroup
+from coordinator.replication.applying.entry_applying import DividedGroup
+from coordinator.replication.log.log_entries import WriteGroup
 from coordinator.write.partitioning import Parts
 
 

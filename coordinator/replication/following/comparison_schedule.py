@@ -1,6 +1,6 @@
 """When hosts compare their data: an entry of the log marks the state to digest.
 
-`comparison.py` computes the digests and decides who differs.
+`data_comparison.py` computes the digests and decides who differs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.log.entries import ComparisonMark, HostReport, Kind, pack
+from coordinator.replication.log.log_entries import ComparisonMark, HostReport, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.peers.comparison import DigestComparer
-from coordinator.replication.publishing.publishing import Publisher, not_confirmed
+from coordinator.replication.peers.data_comparison import DigestComparer
+from coordinator.replication.publishing.entry_publishing import Publisher, not_confirmed
 
 PAUSE_SECONDS: Final = 0.1
 

@@ -17,8 +17,8 @@ from common.process.logs import Log
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway, LogBroken
+from coordinator.replication.log.log_stream import LogStream, StreamMessage
 from coordinator.replication.log.nats_connection import client_errors_as_log_away
-from coordinator.replication.log.stream import LogStream, StreamMessage
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
-from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import host_name
-from coordinator.replication.host.serving import Serving
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.host.serving_state import Serving
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.settings import Settings
 
 

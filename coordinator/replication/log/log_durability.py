@@ -21,7 +21,6 @@ import orjson
 
 from common.limits import Limits
 from coordinator.addresses import monitor_urls, without_user
-from coordinator.replication.log.entries import FORMAT
 from coordinator.replication.log.jetstream_info import (
     CLUSTER_KEY,
     FORMAT_KEY,
@@ -30,6 +29,7 @@ from coordinator.replication.log.jetstream_info import (
     SHARDS_KEY,
     StreamInfo,
 )
+from coordinator.replication.log.log_entries import FORMAT
 from coordinator.settings import Settings
 
 VERSION_MIN: Final = (2, 12, 2)

@@ -6,9 +6,15 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from coordinator.replication.log.entries import Content, LogEntry, WriteGroup, decode_entry, unpack
+from coordinator.replication.log.log_entries import (
+    Content,
+    LogEntry,
+    WriteGroup,
+    decode_entry,
+    unpack,
+)
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 from coordinator.write.partitioning import Part
 
 THREAD_BYTES: Final = 64 * 1024

@@ -2,6 +2,6 @@
 
 peers         the state of each
 own_status    that of this host and of the log, for operators
-comparison    do all hosts hold the same?
+data_comparison  do all hosts hold the same?
 log_trimming  removes entries that hosts have
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coordinator.replication.applying.applying import Applier
+from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.peers.comparison import DigestComparer
+from coordinator.replication.peers.data_comparison import DigestComparer
 
 FOR_ADMINS: Final = "GET /_cluster says more to a key with admin"
 """Stands for a text that not everyone may read."""

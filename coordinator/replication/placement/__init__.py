@@ -5,5 +5,5 @@ placement_table    who holds what
 known_hosts        the other hosts, by the table; one of them: other_host
 peer_server        serves other hosts
 placed_snapshots   snapshots of shards that several hosts hold
-moving             a shard from one host to another
+shard_moving       a shard from one host to another
 """

@@ -20,16 +20,16 @@ from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.setting_sources import SettingError
 from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.cross_host_groups import CrossHostGroups
-from coordinator.replication.following.following import Follower
+from coordinator.replication.following.log_following import Follower
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.known_hosts import KnownHosts
-from coordinator.replication.placement.moving import Mover, ShardProcesses
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.placed_snapshots import Collector
 from coordinator.replication.placement.placement_table import PlacementTable, TableStore
+from coordinator.replication.placement.shard_moving import Mover, ShardProcesses
 from coordinator.replication.startup.donor import MakeSnapshot
 from coordinator.settings import Settings
 

@@ -27,7 +27,7 @@ from common.errors import InvalidRequest
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue

@@ -2,5 +2,5 @@
 
 publish_queue      one group of an index at a time; made by group_publishing
 catalog_changes    changes of indexes, aliases and keys
-publishing         publishes until the log has it
+entry_publishing   publishes until the log has it
 """

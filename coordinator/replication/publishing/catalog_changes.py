@@ -14,13 +14,13 @@ from functools import partial
 from common.errors import NotFound, Unavailable
 from common.protocol.messages import IndexEntry
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.replication.applying.applying import Applier
+from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.log.entries import CatalogChange, Kind, pack
+from coordinator.replication.log.log_entries import CatalogChange, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.publishing.entry_publishing import Publisher, not_confirmed
 from coordinator.replication.publishing.publish_queue import PublishQueues
-from coordinator.replication.publishing.publishing import Publisher, not_confirmed
 from coordinator.write.write_log import prepare_on_shards
 
 

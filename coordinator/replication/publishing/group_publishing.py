@@ -6,10 +6,10 @@ import asyncio
 
 from common.errors import InternalError, ServiceError, Unavailable
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
-from coordinator.replication.log.entries import Kind, WriteGroup, pack
+from coordinator.replication.log.log_entries import Kind, WriteGroup, pack
 from coordinator.replication.log.log_errors import LogAway, NotPublished
 from coordinator.replication.log.long_entries import THREAD_BYTES
-from coordinator.replication.publishing.publishing import Publisher, not_confirmed
+from coordinator.replication.publishing.entry_publishing import Publisher, not_confirmed
 from coordinator.write.write_batch import WriteBatch, unconfirmed
 
 

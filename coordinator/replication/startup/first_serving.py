@@ -14,7 +14,7 @@ from typing import Final
 
 from common.errors import ServiceError
 from common.process.logs import Log
-from coordinator.replication.applying.applying import ReplicaStopped
+from coordinator.replication.applying.entry_applying import ReplicaStopped
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFile, new_host

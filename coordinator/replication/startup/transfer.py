@@ -35,7 +35,7 @@ from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.replication.host.replica_file import Position, new_host
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.log_stream import LogStream
 
 READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4

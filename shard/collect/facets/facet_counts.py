@@ -35,7 +35,7 @@ from msgspec import structs
 from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest
 from common.protocol.packed_counts import pack_counts, pack_touched, units_max
-from shard.caches.derived import derived_by_key
+from shard.caches.derived_values import derived_by_key
 from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.nested_elements import WithinCounter, count_without
 from shard.segment.columns.code_counting import count_codes, count_codes_noting

@@ -42,7 +42,7 @@ from shard.collect.facets.match_value_pairs import (
     match_value_pairs,
 )
 from shard.collect.facets.range_counts import in_bounds, lacks_field, scope_of_range
-from shard.collect.facets.trees import nodes_of
+from shard.collect.facets.tree_counts import nodes_of
 from shard.query.filters.filter_bitsets import resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.text_columns import text_column

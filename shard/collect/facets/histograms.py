@@ -22,7 +22,7 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.query import Same
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.match_value_pairs import are_among
 from shard.collect.nested_elements import list_passing

@@ -34,7 +34,7 @@ from shard.collect.facets.histograms import (
     encoded_numbers,
 )
 from shard.collect.facets.match_value_pairs import are_among, field_values
-from shard.collect.facets.trees import count_nodes
+from shard.collect.facets.tree_counts import count_nodes
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
 from shard.segment.columns.text_columns import text_column

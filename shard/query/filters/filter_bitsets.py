@@ -56,7 +56,7 @@ from common.query import (
     StartsWith,
     Under,
 )
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.lru_cache import FILTER_CACHE
 from shard.query.filters.field_filters import FieldColumns
 from shard.segment.columns.external_ids import find_live, is_item_of

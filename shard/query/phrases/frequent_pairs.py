@@ -32,7 +32,7 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U16Array, U32Array, int64
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.lru_cache import PAIRS_CACHE
 from shard.segment.text.positions import Positions, decode_varint, skip_varints
 from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block

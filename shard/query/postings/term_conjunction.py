@@ -29,7 +29,7 @@ import numpy as np
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.query.postings.list_scan import (
     EntryRanges,
     Matched,
@@ -40,7 +40,7 @@ from shard.query.postings.list_scan import (
     sum_entries,
 )
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, bm25_tf
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import (
     add_docs,
     count_docs,

@@ -27,7 +27,7 @@ document would be scored; with groups of 16 it is one in 25, with groups of 8 on
 bounds by group before any document is listed, 32 groups at a time, was measured: no faster. The
 cost is in scoring, where every read is a cache miss.)
 
-`bounds.py` defines the bounds and computes them.
+`score_bounds.py` defines the bounds and computes them.
 
 Cost of several terms: 2 ns a document beyond finding it; 8 ns per list for each document scored.
 """
@@ -60,7 +60,7 @@ from shard.query.proximity.proximity_ranking import (
     rank_others,
 )
 from shard.query.proximity.proximity_scores import Proximity
-from shard.query.pruning.bounds import (
+from shard.query.pruning.score_bounds import (
     CODES,
     GROUP_SHIFT,
     BlockBounds,

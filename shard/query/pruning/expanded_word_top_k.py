@@ -38,7 +38,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.query.postings.term_conjunction import SearchedLists
 from shard.query.scoring.bm25f import (
     T_MAX,
@@ -51,7 +51,7 @@ from shard.query.scoring.bm25f import (
     length_code,
     take_scores,
 )
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.scoring.top_k_selection import best_of, kth_greatest
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.text.postings import (

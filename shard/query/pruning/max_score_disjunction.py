@@ -9,7 +9,7 @@ Bitsets say which documents have which terms; a *stratum* is the documents with 
 
 Strata are scored by how much they can score. When k documents are scored, the k-th best is the
 score to reach: strata that cannot reach it are only counted, and of the others the documents of
-those blocks of their rarest term whose bounds (`bounds.py`) can reach it are scored.
+those blocks of their rarest term whose bounds (`score_bounds.py`) can reach it are scored.
 This is MaxScore (Turtle, Flood: Query evaluation: strategies and optimizations, Information
 Processing & Management 31(6), 1995) with sets of documents in place of cursors.
 
@@ -35,7 +35,12 @@ from shard.query.postings.term_conjunction import (
     mark_term,
     plan_terms,
 )
-from shard.query.pruning.bounds import BlockBounds, docs_in_blocks, kept_bounds, make_block_bounds
+from shard.query.pruning.score_bounds import (
+    BlockBounds,
+    docs_in_blocks,
+    kept_bounds,
+    make_block_bounds,
+)
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.top_k_selection import GREATEST, join, kth_greatest, pick
 from shard.segment.doc_sets import num_words, remove_docs

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.deadline import check_call
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.postings.term_conjunction import docs_with_all_terms

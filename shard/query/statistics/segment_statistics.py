@@ -20,7 +20,7 @@ from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word

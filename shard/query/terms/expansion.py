@@ -45,7 +45,7 @@ from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.terms.stem_classes import stem_forms
 from shard.segment.text.infixes import find_inside

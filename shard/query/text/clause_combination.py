@@ -26,7 +26,7 @@ from common.kernels.types import (
 )
 from common.query import NUM_MATCH_KINDS, Word
 from shard.query.scoring.bm25f import NUM_TIERS
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.evaluation import Evaluation, ScoredDocs, list_members
 from shard.segment.doc_sets import (
     NO_BITS,

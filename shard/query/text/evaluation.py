@@ -14,7 +14,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments
 from common.query import Clause, Phrase, Word
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
@@ -36,7 +36,7 @@ from shard.query.scoring.bm25f import (
     take_scores,
     weights_of_tiers,
 )
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.scoring.top_k_selection import best_of
 from shard.query.terms.expansion import Expansion, expand_word
 from shard.query.text.prepared_query import PreparedQuery, phrase_weight, phrase_words

@@ -12,7 +12,7 @@ The score of a hit is one float64 that orders everything:
     score = step · (leading clauses that match - 1)                   +  …              match: last
     score =                                                              …              match: any
 
-A document with a field that is the query gets a bonus on top (`whole_fields.py`).
+A document with a field that is the query gets a bonus on top (`whole_field_matches.py`).
 
 `step` is a power of two above any sum of clauses. So a hit with all words as typed ranks above one
 that has some word only as a prefix, and that one above a hit with a typo, however rare the words
@@ -36,7 +36,7 @@ from shard.query.text.clause_combination import exclude, mark_hits, match_all, m
 from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
-from shard.query.text.whole_fields import whole_docs
+from shard.query.text.whole_field_matches import whole_docs
 from shard.segment.doc_sets import NO_BITS, NO_DOCS, bitset_of
 
 if TYPE_CHECKING:

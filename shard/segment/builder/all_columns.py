@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.facet_dictionary import FacetDictionary
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
     from shard.segment.segment import Segment
 
 

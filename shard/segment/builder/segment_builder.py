@@ -27,11 +27,11 @@ from common.facet_dictionary import FacetDictionary
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns.object_columns import ObjectColumns, merge_object_columns
 from shard.segment.doc_records import TABLE_NAMES, build_doc_records, merge_doc_records
+from shard.segment.facet_value_sets import StoredSets
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.items.extraction import Extraction, extract
+from shard.segment.items.value_extraction import Extraction, extract
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator, count_kept
 from shard.segment.segment import Segment, SegmentWriter
-from shard.segment.stored_sets import StoredSets
 from shard.segment.text.text_builder import build_text
 from shard.segment.text.text_merge import merge_text
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import FrozenBitMap
 
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
     from shard.segment.segment import Segment
 
 _STEP: Final = 64

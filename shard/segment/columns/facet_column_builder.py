@@ -18,16 +18,16 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64, uint32
 from shard.segment.columns.code_counting import NO_STARTS, Codes
 from shard.segment.columns.values_by_column import KEY_KINDS, group_values
+from shard.segment.facet_value_sets import write_sets
 from shard.segment.items.value_parsing import canonical_keys
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.segment import fields_of
-from shard.segment.stored_sets import write_sets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.facet_dictionary import FacetDictionary
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
     from shard.segment.segment import Segment
 
 SETS_DOCS_MIN: Final = 4_096

@@ -15,7 +15,7 @@ documents does each value have in all? Values are numbers of the shard's diction
     in segments of SETS_DOCS_MIN documents and more, also by value:
     facet.<f>.numbers      0 1          values that occur, ascending
     facet.<f>.counts       2 1          documents of each
-    facet.<f>.sets         {0, 1} {1}   `stored_sets`, one after the other
+    facet.<f>.sets         {0, 1} {1}   `facet_value_sets`, one after the other
     facet.<f>.set_offsets               where each begins
 
 A smaller segment is scanned instead, so that small writes need not build sets: 4,096 documents take
@@ -34,10 +34,10 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U32Array, U64Array, int64
-from shard.caches.derived import derived_by_key
+from shard.caches.derived_values import derived_by_key
 from shard.segment.columns.code_counting import NO_STARTS, Codes, count_codes
 from shard.segment.doc_sets import LISTED_AHEAD, set_bit
-from shard.segment.stored_sets import (
+from shard.segment.facet_value_sets import (
     StoredSets,
     add_stored_sets,
     bound_stored,

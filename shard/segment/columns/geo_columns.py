@@ -30,7 +30,7 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
-from shard.caches.derived import derived_by_key
+from shard.caches.derived_values import derived_by_key
 from shard.segment.columns.nested_elements import Elements
 from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs

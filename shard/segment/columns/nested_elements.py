@@ -32,12 +32,12 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, U64Array, uint32, uint64
 from common.value_kinds_and_facet_keys import Shape, ValueKind
-from shard.caches.derived import derived_by_key
+from shard.caches.derived_values import derived_by_key
 from shard.segment.columns.facet_column_builder import build_facets, merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset
-from shard.segment.items.extraction import NO_FIELD
+from shard.segment.items.value_extraction import NO_FIELD
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment, fields_of
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.facet_dictionary import FacetDictionary
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
 
 _SCALAR = int(Shape.SCALAR)
 _ELEMENT = int(Shape.ELEMENT)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from common.facet_dictionary import FacetDictionary
     from common.index_configuration import IndexConfiguration
     from shard.segment.field_registry import FieldRegistry
-    from shard.segment.items.extraction import Extraction
+    from shard.segment.items.value_extraction import Extraction
     from shard.segment.segment import Segment
 
 

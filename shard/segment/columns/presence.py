@@ -48,9 +48,9 @@ from common.kernels.types import (
     uint64,
 )
 from common.value_kinds_and_facet_keys import Shape, ValueKind
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
-from shard.segment.items.extraction import Extraction
+from shard.segment.items.value_extraction import Extraction
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:

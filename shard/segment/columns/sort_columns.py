@@ -53,7 +53,7 @@ from common.kernels.types import (
 )
 from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.derived import derived_by_key
+from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.code_counting import Codes
 from shard.segment.columns.number_columns import number_column, split_number

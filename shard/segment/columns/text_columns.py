@@ -36,7 +36,7 @@ from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.presence import presence_of
 from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_records import records_of
-from shard.segment.items.extraction import extract
+from shard.segment.items.value_extraction import extract
 from shard.segment.items.value_parsing import canonical_keys
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import I32Array, I64Array, int64
 from common.value_kinds_and_facet_keys import Shape, ValueKind
-from shard.segment.items.extraction import Extraction
+from shard.segment.items.value_extraction import Extraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,5 +1,5 @@
 """From the bytes of items to their values.
 
-extraction      JSON → values, by field and document
+value_extraction  JSON → values, by field and document
 value_parsing   values → numbers, facet keys
 """

@@ -19,7 +19,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, I64Array, U8Array, int64
 from common.value_kinds_and_facet_keys import ValueKind, number_text
-from shard.segment.items.extraction import Extraction
+from shard.segment.items.value_extraction import Extraction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

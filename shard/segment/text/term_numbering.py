@@ -39,7 +39,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.value_kinds_and_facet_keys import ValueKind
-from shard.segment.items.extraction import Extraction
+from shard.segment.items.value_extraction import Extraction
 from shard.segment.text.field_lengths import encode_length
 from shard.segment.text.positions import POSITION_GAP
 from shard.segment.text.vocabulary import term_key

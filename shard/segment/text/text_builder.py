@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from common.analysis.tokenizer import TABLES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, Rows, U8Array, U32Array, U64Array, int64, uint64
-from shard.segment.items.extraction import Extraction
+from shard.segment.items.value_extraction import Extraction
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray
 from shard.segment.text.field_lengths import DECODED_LENGTHS, arrange_lengths
 from shard.segment.text.positions import POSITION_BYTES_MAX, Positions, encode_varint

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.caches.derived import derived
+from shard.caches.derived_values import derived
 from shard.segment.merge_allocator import GrowingArray, MergeAllocator
 from shard.segment.segment import Segment, name_group
 from shard.segment.text.bitset_postings import DenseLists, make_dense_lists

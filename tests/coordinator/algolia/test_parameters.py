@@ -27,7 +27,7 @@ from coordinator.algolia.search_request import (
 from coordinator.algolia.settings import changed, shown
 from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
 from coordinator.parameters.parsed_parameters import BucketOrder
-from coordinator.read.results import SearchResult, ShardSummary, Timings
+from coordinator.read.search_results import SearchResult, ShardSummary, Timings
 
 CONFIGURATION, _ = parse_configuration(
     {

@@ -16,7 +16,7 @@ from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_fami
 from coordinator.http.reader_reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
-from coordinator.read.results import SearchResult, ShardSummary, Timings
+from coordinator.read.search_results import SearchResult, ShardSummary, Timings
 
 
 def result() -> SearchResult:

@@ -11,8 +11,8 @@ from common.protocol.messages import RangeRequest
 from coordinator.http.responses import error_body, error_response, header
 from coordinator.http.result_bodies import facet_body, search_body
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.result_types import FacetResult, FacetStats, RangeResult
-from coordinator.read.results import FacetPage, SearchResult, ShardSummary, Timings
+from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
+from coordinator.read.search_results import FacetPage, SearchResult, ShardSummary, Timings
 
 TIMINGS = Timings(total_us=4_100, search_us=1_999, facets_us=1_000, sort_us=50)
 TAGS = FacetResult("tags", "Tags", 1, [Bucket("drama", 68, True), Bucket("é\n", 0, False)], None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.read.result_cache import ResultCache, ResultKey
-from coordinator.read.results import SearchResult, ShardSummary, Timings
+from coordinator.read.search_results import SearchResult, ShardSummary, Timings
 
 
 def result(total: int, num_bytes: int = 0) -> SearchResult:

@@ -13,7 +13,7 @@ from common.json.item_scanner import ItemScanner
 from common.limits import Limits
 from coordinator.write.field_limit import FieldNames
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.items.extraction import extract
+from shard.segment.items.value_extraction import extract
 
 KEYS = st.sampled_from(
     ["a", "b", "cc", "a.b", "é", 'x"y', "\\", "\n", "", "a\u0000", "id", "{", "]"]

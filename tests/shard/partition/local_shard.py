@@ -11,7 +11,7 @@ import orjson
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
-from shard.partition.merger import flush, work
+from shard.partition.merge_and_flush import flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex

@@ -10,7 +10,7 @@ from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition import reindex as reindex_module
-from shard.partition.merger import flush
+from shard.partition.merge_and_flush import flush
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
 from tests.shard.partition.local_shard import Shard, facet_counts, index_entry, reconfigure

@@ -13,8 +13,8 @@ import pytest
 from common.errors import InternalError
 from common.process import logs
 from common.protocol.write_operations import Operation, Outcome
-from shard.maintenance.check import check_index, drop_damaged, rebuild_index
-from shard.partition.merger import flush
+from shard.maintenance.check_and_rebuild import check_index, drop_damaged, rebuild_index
+from shard.partition.merge_and_flush import flush
 from shard.partition.partition import Partition
 from shard.segment import segment
 from shard.storage.environment import Environment, SubDatabase

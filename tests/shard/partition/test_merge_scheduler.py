@@ -19,8 +19,8 @@ from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import merge_scheduler
+from shard.partition.merge_and_flush import flush, work
 from shard.partition.merge_scheduler import Job, MergeScheduler
-from shard.partition.merger import flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer

@@ -13,7 +13,7 @@ from common.process import fault_injection
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
-from shard.partition.merger import flush, work
+from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
 from shard.segment.columns.sort_columns import sort_column

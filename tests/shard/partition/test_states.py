@@ -14,7 +14,7 @@ from common.protocol.write_operations import Operation, Outcome
 from common.query import Exists, Same
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets, facet_counter
-from shard.partition.merger import work
+from shard.partition.merge_and_flush import work
 from shard.partition.reindex import Reindex
 from shard.query.matches import Matches
 from tests.shard.partition.local_shard import (

@@ -15,7 +15,7 @@ from common.process import fault_injection
 from common.protocol.messages import ApplyResponse, OutcomesResponse
 from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
-from shard.partition.merger import work
+from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder

@@ -21,7 +21,7 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
 from shard.query.filters import filter_bitsets
-from shard.query.text import whole_fields
+from shard.query.text import whole_field_matches
 from shard.read import corpus_statistics, search_cost, searcher
 from shard.segment.columns import grouping_keys, sort_columns, text_columns
 from tests.shard.collect.top_hits.test_top_k import request
@@ -225,7 +225,7 @@ def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.M
 def test_the_first_statistics_of_a_text_read_the_lengths_of_all_fields(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(whole_fields, "_MARKED_FAST_MAX", 2)
+    monkeypatch.setattr(whole_field_matches, "_MARKED_FAST_MAX", 2)
     world = World([{"text": "red sea"} for _ in range(3)], has_texts=True)
     asked = StatisticsRequest(1, 0, 0, (), wholes=(("red", "sea"),))
     fields = (FieldWeight("text", 1.0, 1.0),)

@@ -25,8 +25,8 @@ from shard.storage.environment import (
     SubDatabase,
     Transaction,
 )
+from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.mapped_page_release import find_mappings
-from shard.storage.meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure, explaining_refusal
 from tests.faults.page_cache import PageCache
 from tests.waiting import wait_until

@@ -24,6 +24,7 @@ from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import RangeCounts, RangeRequest
 from coordinator.http.result_bodies import range_pieces
 from coordinator.read.facets import range_merging
+from coordinator.read.facets.facet_result_types import RangeResult
 from coordinator.read.facets.range_merging import (
     CountedKeys,
     added_up,
@@ -31,7 +32,6 @@ from coordinator.read.facets.range_merging import (
     merge_ranges,
     range_buckets,
 )
-from coordinator.read.facets.result_types import RangeResult
 
 
 def _answer(keys: tuple[int, ...], counts: tuple[int, ...]) -> Any:

@@ -14,8 +14,8 @@ from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.parameter_table import SUGGEST_PARAMETERS
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare
-from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.suggestion_cache import Doubts, SuggestionCache, SuggestionKey, key_of
+from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
 
 FILTER = FilterClause(AnyOf("brand", ("a",)))

@@ -18,7 +18,7 @@ from shard.query.phrases.frequent_pairs import find_pair, keep_frequent_pairs, m
 from shard.query.phrases.phrase import find_phrase, phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import NO_BITS, bitset_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment

@@ -16,8 +16,8 @@ from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.terms import expansion, stem_classes
 from shard.query.terms.expansion import expand_word, expansions_of
-from shard.query.text.explanation import explain_score
 from shard.query.text.prepared_query import PreparedQuery
+from shard.query.text.score_explanation import explain_score
 from shard.query.text.text_search import match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment

@@ -16,8 +16,8 @@ from shard.query.spelling.spacings import (
     spacing_freq,
     spacing_freq_among,
 )
-from shard.query.text import whole_fields
-from shard.query.text.whole_fields import whole_freq, whole_freq_among
+from shard.query.text import whole_field_matches
+from shard.query.text.whole_field_matches import whole_freq, whole_freq_among
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import make_segment
@@ -40,7 +40,7 @@ def has_whole(item: dict[str, str], words: list[str]) -> bool:
 
 @pytest.mark.parametrize("listed_max", [0, 4_096])
 def test_counts_are_those_of_all_documents(monkeypatch: Any, listed_max: int) -> None:
-    monkeypatch.setattr(whole_fields, "_LISTED_MAX", listed_max)
+    monkeypatch.setattr(whole_field_matches, "_LISTED_MAX", listed_max)
 
     @given(ITEMS, WORDS, st.sets(st.integers(0, 11)))
     def compare(items: list[dict[str, str]], words: list[str], chosen: set[int]) -> None:

@@ -20,8 +20,8 @@ from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.statistics.segment_statistics import doc_freqs
 from shard.query.text.evaluation import Evaluation
-from shard.query.text.explanation import explain_score
 from shard.query.text.prepared_query import PreparedQuery
+from shard.query.text.score_explanation import explain_score
 from shard.query.text.text_search import match_among, match_text
 from shard.segment.doc_sets import full_bitset
 from shard.segment.field_registry import FieldRegistry

@@ -22,9 +22,9 @@ from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence import Aspect, presence_of
 from shard.segment.doc_sets import empty_bitset, list_docs
+from shard.segment.facet_value_sets import StoredSets, measure_stored
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.stored_sets import StoredSets, measure_stored
 from tests.shard.columns_model import (
     FACETS,
     PATHS,

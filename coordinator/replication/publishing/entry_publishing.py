@@ -16,11 +16,11 @@ from typing import Final
 
 from common.errors import StorageFull, Unavailable
 from common.process.logs import Log
-from coordinator.replication.applying.applying import Applier
+from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import ANSWER_SECONDS, LogWatch
 from coordinator.replication.host.replica_file import new_host
-from coordinator.replication.log.entries import (
+from coordinator.replication.log.log_entries import (
     CONTENT_BYTES_MAX,
     Kind,
     LogEntry,

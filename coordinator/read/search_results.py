@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.facets.result_types import CubeResult, FacetResult, RangeResult
+from coordinator.read.facets.facet_result_types import CubeResult, FacetResult, RangeResult
 
 
 class ShardSummary(Struct, frozen=True):

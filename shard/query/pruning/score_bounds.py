@@ -44,7 +44,7 @@ from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
-from shard.query.scoring.scratch import SCRATCH
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import NO_BITS, has_bit
 from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists, decode_entry

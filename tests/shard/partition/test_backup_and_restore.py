@@ -12,7 +12,7 @@ from common.errors import InternalError, InvalidRequest, StorageFull
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition.backup import copy_truth, put_back
+from shard.partition.backup_and_restore import copy_truth, put_back
 from shard.partition.partition import Partition
 from tests.shard.partition.local_shard import SETTINGS, Shard, facet_counts, live_items, write_group
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.protocol.messages.message import Message
 from common.protocol.messages.search_request import SortKey
-from common.protocol.messages.text import TextQuery
+from common.protocol.messages.text_query_and_statistics import TextQuery
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

@@ -4,7 +4,7 @@
            write    a group of operations on one index
            catalog  a change of indexes, aliases or keys
            piece    nothing; a part of a later entry that is longer than a message may be
-           mark     nothing; every host computes what identifies the state after it (`comparison`)
+           mark     nothing; hosts compute what identifies the state after it (`data_comparison`)
            report   nothing; what a host has found at a mark
 
 An entry's number in the log is the `seq` of its group. What it does follows from the entries before

@@ -11,7 +11,7 @@ from shard.segment.doc_sets import (
     empty_bitset,
     list_docs,
 )
-from shard.segment.stored_sets import (
+from shard.segment.facet_value_sets import (
     LIST_DOCS_MAX,
     StoredSets,
     add_stored_sets,

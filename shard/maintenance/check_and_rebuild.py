@@ -35,7 +35,7 @@ from common.setting_sources import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
-from shard.partition.merger import flush, work
+from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
 from shard.partition.stored_index_entry import manifest_entry
@@ -43,7 +43,6 @@ from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.doc_records import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
-from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import (
     State,
@@ -62,6 +61,7 @@ from shard.storage.manifest import (
     read_manifest,
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
+from shard.storage.stored_documents import DocumentStore
 
 _FAILURES = (DamagedEnvironment, StorageFailure, ServiceError, OSError)
 """Errors of an index that cannot be checked, or rebuilt."""

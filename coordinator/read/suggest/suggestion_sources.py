@@ -8,7 +8,7 @@ from itertools import zip_longest
 from msgspec import Struct, structs
 
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
-from coordinator.read.suggest.results import UNCOUNTED, Suggestion
+from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion
 
 
 class SuggestionSources(Struct, frozen=True):

@@ -35,7 +35,7 @@ from shard.query.scoring.bm25f import (
 )
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
-from shard.query.text.whole_fields import whole_docs
+from shard.query.text.whole_field_matches import whole_docs
 from shard.segment.doc_sets import NO_BITS, bitset_of
 from shard.segment.text.field_lengths import DECODED_LENGTHS
 from shard.segment.text.postings import PostingLists, decode_entry

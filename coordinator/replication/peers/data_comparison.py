@@ -30,7 +30,7 @@ from common.protocol.methods import FINGERPRINT
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient
-from coordinator.replication.log.entries import HostReport, IndexFingerprint
+from coordinator.replication.log.log_entries import HostReport, IndexFingerprint
 from coordinator.replication.log.log_errors import LogAway
 
 MARKS_KEPT: Final = 4

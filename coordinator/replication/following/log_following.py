@@ -16,24 +16,24 @@ from typing import Final
 from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
-from coordinator.replication.applying.applying import Applier, ReplicaStopped
 from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
 from coordinator.replication.applying.waiting_groups import Step, WaitingGroup, WaitingGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.host.host_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.log.entries import (
+from coordinator.replication.log.log_entries import (
     ComparisonMark,
     HostReport,
     Kind,
     WriteGroup,
     decode_entry,
 )
+from coordinator.replication.log.log_stream import StreamMessage
 from coordinator.replication.log.long_entries import Pieces, divided
-from coordinator.replication.log.stream import StreamMessage
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
 from coordinator.write.write_log import index_deleted
 

@@ -31,15 +31,15 @@ from common.errors import CommandError, ServiceError
 from common.process.logs import Log
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
-from coordinator.replication.applying.applying import Applier
-from coordinator.replication.following.following import Follower
+from coordinator.replication.applying.entry_applying import Applier
+from coordinator.replication.following.log_following import Follower
 from coordinator.replication.following.stream_follower import follow
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import Position
-from coordinator.replication.log.entries import Kind, WriteGroup, decode_entry
+from coordinator.replication.log.log_entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.log.log_errors import LogAway, LogBroken
+from coordinator.replication.log.log_stream import StreamMessage
 from coordinator.replication.log.long_entries import Pieces, divided
-from coordinator.replication.log.stream import StreamMessage
 from coordinator.replication.placement.known_hosts import KnownHosts
 from coordinator.replication.placement.placement_table import PlacementTable
 from coordinator.replication.startup.transfer import CopyRequest, find_offers, take_snapshot

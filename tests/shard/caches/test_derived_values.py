@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from shard.caches.derived import derived, derived_by_key, is_made
+from shard.caches.derived_values import derived, derived_by_key, is_made
 
 
 class _Owner:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
-from shard.storage import documents, item_batch_decoding
+from shard.storage import item_batch_decoding, stored_documents
 from shard.storage.compression_dictionaries import train_dictionary
-from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
+from shard.storage.stored_documents import READ_AT_ONCE_MAX, DocumentStore
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_recently_read_items_are_cached(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one store, and not those of a large read."""
-    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(1 << 20))
+    monkeypatch.setattr(stored_documents, "RECENT_ITEMS", RecentItems(1 << 20))
     store, other = DocumentStore(environment), DocumentStore(environment)
     items = _items(READ_AT_ONCE_MAX + 1)
     _append(environment, store, 0, items)
@@ -166,7 +166,9 @@ def test_items_that_are_too_large_together_are_not_decompressed(
 def test_the_bound_of_a_page_counts_items_of_all_dictionaries(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(0))  # other tests have begun it
+    monkeypatch.setattr(
+        stored_documents, "RECENT_ITEMS", RecentItems(0)
+    )  # other tests have begun it
     store = DocumentStore(environment)
     items = _items(3_000)
     for first in (0, 1_500):
@@ -185,7 +187,7 @@ def test_the_bound_of_a_page_counts_items_of_all_dictionaries(
 def test_the_bound_of_a_page_counts_items_that_are_cached(
     environment: Environment, monkeypatch: pytest.MonkeyPatch, num_cached: int
 ) -> None:
-    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(1 << 20))
+    monkeypatch.setattr(stored_documents, "RECENT_ITEMS", RecentItems(1 << 20))
     store = DocumentStore(environment)
     items = _items(20)
     _append(environment, store, 0, items)

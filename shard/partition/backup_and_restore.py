@@ -32,7 +32,7 @@ from shard.storage.change_source_positions import roll_back_positions
 from shard.storage.environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.group_log import read_groups, read_state, write_state
 from shard.storage.lmdb_codecs import number_key
-from shard.storage.meta_page import read_meta_page
+from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment
 
 COPY_BYTES = 1 << 20

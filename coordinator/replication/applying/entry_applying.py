@@ -22,7 +22,7 @@ from common.protocol.methods import APPLY, APPLY_JOINED
 from common.protocol.write_operations import Outcome
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState
-from coordinator.replication.log.entries import WriteGroup
+from coordinator.replication.log.log_entries import WriteGroup
 from coordinator.settings import Settings
 from coordinator.write.partitioning import Part, Parts
 

@@ -19,10 +19,10 @@ from common.errors import Unavailable
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.maintenance import check
-from shard.maintenance.check import check_index, main, rebuild_index
+from shard.maintenance import check_and_rebuild
+from shard.maintenance.check_and_rebuild import check_index, main, rebuild_index
 from shard.partition import stored_batches
-from shard.partition.merger import flush, work
+from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch
 from shard.partition.writer import Writer
@@ -155,7 +155,7 @@ def test_what_the_system_refuses_is_reported_as_that(
         raise Unavailable("memory ran out; try again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(check, "verify_segment", no_descriptor)
+        patch.setattr(check_and_rebuild, "verify_segment", no_descriptor)
         (problem,) = check_index(folder, _SETTINGS).problems
         assert os.strerror(errno.EMFILE) in problem
     write_manifest(folder.parent / SHARD_FILE, ShardManifest(FORMAT, 0, 1, (1,)))
