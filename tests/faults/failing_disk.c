@@ -47,6 +47,7 @@ static int is_ours(const char *path) {
     if (control == NULL || path == NULL) return 0;
     size_t length = strlen(control->folder);
     if (length == 0 || strncmp(path, control->folder, length) != 0) return 0;
+    if (path[length] != '/' && path[length] != 0) return 0; /* the log beside it: data.log */
     const char *name = strrchr(path, '/');
     return name == NULL || strcmp(name, "/lock.mdb") != 0; /* memory that LMDB shares, no storage */
 }
