@@ -21,7 +21,6 @@ the pending ones, and every `PENDING_MAX`-th counts them all.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from bisect import bisect_left
 from collections import OrderedDict
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from common.data_directory import explaining_disk_failure
+from common.durable_files import write_atomically
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
 from coordinator.analytics.daily_search_counts import Day, SlowSearch, Values
@@ -369,10 +369,7 @@ class Analytics:
     def _write(self, days: Iterable[Day]) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         for day in days:
-            path = self._path(day.number)
-            temporary = path.with_suffix(".tmp")
-            temporary.write_bytes(day.encode())
-            os.replace(temporary, path)
+            write_atomically(self._path(day.number), day.encode())
         oldest = self._path(self._sure_today() - self._days + 1).name
         for path in (*self._folder.glob(_FILES), *self._folder.glob("*.tmp")):
             if path.name < oldest:

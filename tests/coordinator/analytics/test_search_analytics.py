@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -183,7 +184,7 @@ def test_what_the_disk_does_not_forget_is_told(
     for name in ("films", None):
         with monkeypatch.context() as patch:
             refused = OSError(number, "refused")
-            patch.setattr(Path, "write_bytes", Mock(side_effect=refused))
+            patch.setattr(analytics, "write_atomically", Mock(side_effect=refused))
             with pytest.raises(expected, match="not everything is forgotten"):
                 asyncio.run(counted.forget(name))
             asyncio.run(counted.save())  # in the background: it is tried again
@@ -199,10 +200,30 @@ def test_what_cannot_be_saved_now_is_saved_later(
     counted.record(1, "films", "sea", 1, 1)
     for error in (OSError(28, "refused"), MemoryError()):
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "write_bytes", Mock(side_effect=error))
+            patch.setattr(analytics, "write_atomically", Mock(side_effect=error))
             asyncio.run(counted.save())
     asyncio.run(counted.save())
     assert _report(Analytics(folder, 30, 100))["searches"] == 1
+
+
+def test_a_day_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power loss could leave an empty file, and none of the day's earlier counts."""
+    calls: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+
+        def noting(*arguments: Any, name: str = name, real: Any = real) -> None:
+            calls.append(name)
+            real(*arguments)
+
+        monkeypatch.setattr(os, name, noting)
+    counted = Analytics(tmp_path / "a", 30, 100)
+    counted.record(1, "films", "sea", 1, 1)
+    asyncio.run(counted.save())
+    assert calls == ["fsync", "replace", "fsync"]
+    assert len(list((tmp_path / "a").iterdir())) == 1
 
 
 def test_another_file_in_the_folder_is_left_alone(tmp_path: Path, clock: Clock) -> None:
