@@ -184,7 +184,7 @@ def test_what_the_disk_does_not_forget_is_told(
     for name in ("films", None):
         with monkeypatch.context() as patch:
             refused = OSError(number, "refused")
-            patch.setattr(analytics, "write_atomically", Mock(side_effect=refused))
+            patch.setattr(search_analytics, "write_atomically", Mock(side_effect=refused))
             with pytest.raises(expected, match="not everything is forgotten"):
                 asyncio.run(counted.forget(name))
             asyncio.run(counted.save())  # in the background: it is tried again
@@ -200,7 +200,7 @@ def test_what_cannot_be_saved_now_is_saved_later(
     counted.record(1, "films", "sea", 1, 1)
     for error in (OSError(28, "refused"), MemoryError()):
         with monkeypatch.context() as patch:
-            patch.setattr(analytics, "write_atomically", Mock(side_effect=error))
+            patch.setattr(search_analytics, "write_atomically", Mock(side_effect=error))
             asyncio.run(counted.save())
     asyncio.run(counted.save())
     assert _report(Analytics(folder, 30, 100))["searches"] == 1
