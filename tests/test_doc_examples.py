@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator.parameters.parameter import Parameter
+from coordinator.parameters.parameter_row import Parameter
 from coordinator.parameters.parameter_table import (
     EXPLAIN_PARAMETERS,
     FACET_PARAMETERS,

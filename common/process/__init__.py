@@ -6,7 +6,7 @@ logs             log lines; written by log_writer; for which requests: request_i
 printable        untrusted text, such as names, for terminals and logs
 loop_scheduler   long steps of an event loop take turns
 thread_pool      pools of threads; thread_priority: searches before loads and merges
-uncancelled      waiting for work that continues when its waiter is cancelled
+uncancelled_waiting  waiting for work that continues when its waiter is cancelled
 memory_trimming  freed memory goes back to the system; available_memory: how much there is
 open_files       how many there may be; room for their descriptors
 fault_injection  points at which tests make a process fail

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from common.process.uncancelled import until_done
+from common.process.uncancelled_waiting import until_done
 
 P = ParamSpec("P")
 T = TypeVar("T")

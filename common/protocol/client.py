@@ -30,7 +30,7 @@ from common.decode_errors import UNDECODABLE
 from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unavailable, decode_error
 from common.process.logs import Log
 from common.process.request_id_context import REQUEST_IDS
-from common.process.uncancelled import result_of
+from common.process.uncancelled_waiting import result_of
 from common.protocol.authentication import NONCE_BYTES, client_proof, server_proof
 from common.protocol.framing import (
     Attachment,

@@ -27,7 +27,7 @@ from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.proposed_configuration import offer_configuration, offer_geo_point
 from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_overview import show_columns, show_first
-from coordinator.cli.sources import formats
+from coordinator.cli.sources import format_detection
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError
 
@@ -58,7 +58,7 @@ class _Load(NamedTuple):
             ClientError: nothing was stored, or what it says.
         """
         try:
-            source = formats.read(file, self.reading)
+            source = format_detection.read(file, self.reading)
             show_columns(source)
             mention_options(source, file, self.reading)
             if self.is_dry:

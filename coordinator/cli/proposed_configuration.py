@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.sources import formats, geo_points
+from coordinator.cli.sources import format_detection, geo_points
 from coordinator.cli.sources.source import Source, counted
 from coordinator.clients.http_client import Client, index_path
 
@@ -43,7 +43,9 @@ def offer_geo_point(
     question = f"Combine {' and '.join(found)} into a geo point ({geo_points.FIELD})?"
     if proposing == "ask" and not _is_accepted(question, read_key):
         return source
-    return (formats.with_seen_points if source.sample else formats.with_points)(source, found)
+    return (format_detection.with_seen_points if source.sample else format_detection.with_points)(
+        source, found
+    )
 
 
 def offer_configuration(

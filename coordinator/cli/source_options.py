@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from coordinator.cli.option_groups import with_options
-from coordinator.cli.sources import formats
+from coordinator.cli.sources import format_detection
 from coordinator.cli.sources.column_kinds import DECIMALS
 from coordinator.cli.sources.source import ReadOptions
 
@@ -68,7 +68,7 @@ with_reading: Final = with_options(
     click.option(
         "--format",
         "style",
-        type=click.Choice(formats.FORMATS),
+        type=click.Choice(format_detection.FORMATS),
         help="Read FILE as this, whatever it is called.",
     ),
     click.option(

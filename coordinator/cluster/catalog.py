@@ -26,7 +26,7 @@ from common.data_directory import DataDirectoryError, explaining_disk_failure
 from common.errors import NotFound
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
-from common.process.uncancelled import until_done
+from common.process.uncancelled_waiting import until_done
 from common.protocol.messages import CatalogUpdate
 from coordinator.cluster.catalog_file import CatalogFile, CatalogInDoubt, whole
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex, difference

@@ -21,7 +21,7 @@ Access:
     unsafe_address     no start where anyone on the network could do anything
     cors               pages of other origins
     tenant_tokens      keys that an application signs itself
-    rate_limit         requests a second and client
+    rate_limit         requests a second and client; its address: client_address
 
 Counts:
 

@@ -35,12 +35,13 @@ from coordinator.algolia.unsupported_endpoints import reason_for
 from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly
 from coordinator.http.api_keys import ANYBODY
+from coordinator.http.client_address import TrustedProxies, client_of
 from coordinator.http.cors import PREFLIGHT
 from coordinator.http.foreign_endpoints import page_instead
 from coordinator.http.host_and_origin import check_origin
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
-from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
+from coordinator.http.rate_limit import rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.route import Body

@@ -37,7 +37,7 @@ from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
-    from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parameter_row import Parameter
 
 _TEXT_ANSWERS: Final = {
     "Text": "text/plain",

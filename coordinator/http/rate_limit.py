@@ -1,11 +1,9 @@
 """Rate limit: how many requests a second a client may send; off unless configured.
 
 A token bucket per client holds up to `burst` tokens and regains `rate` of them a second; a request
-takes one. A client is the address that a request comes from (for IPv6 the /64 of a subscriber)
-together with its API key, if it has one: all visitors of a web page send the same key, and none of
-them may use up what the others have. Behind a proxy all sockets are the proxy's; where the setting
-`trusted_proxies` names it, the address is the last one in X-Forwarded-For that is not a trusted
-proxy's. What stands before that is the client's own claim.
+takes one. A client is the address that a request comes from (`client_address`) together with its
+API key, if it has one: all visitors of a web page send the same key, and none of them may use up
+what the others have.
 
     client             tokens  as of    now 12.0, rate 5, burst 10
     10.0.0.7 3f9a1c20  0.5     11.9     0.5 + 0.1 × 5 = 1.0: taken, 0.0 are left
@@ -18,11 +16,9 @@ matter; past `CLIENTS_MAX`, the client unseen the longest is dropped.
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import xxhash
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 CLIENTS_MAX: Final = 10_000
 _WAYS: Final = 4
 _BUCKET_WORDS: Final = 3
-_SUBSCRIBER_BITS: Final = 64
 
 
 class RateLimit:
@@ -127,73 +122,3 @@ class SharedRateLimit(RateLimit):
 def rate_limit(rate: float, burst: int, shared: SharedState | None) -> RateLimit:
     """Return the limit of one coordinator, or of several that share memory."""
     return RateLimit(rate, burst) if shared is None else SharedRateLimit(rate, burst, shared)
-
-
-class TrustedProxies:
-    """Finds the address that a request comes from.
-
-    Args:
-        networks: addresses or networks (`10.0.0.0/8`) of proxies.
-
-    Raises:
-        ValueError: one of them is neither.
-    """
-
-    def __init__(self, networks: Iterable[str]) -> None:
-        self._networks = [ipaddress.ip_network(one, strict=False) for one in networks]
-
-    def address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the address of a request's client.
-
-        Args:
-            peer: address of its socket.
-            forwarded: its X-Forwarded-For headers.
-        """
-        if not self._networks or not self._has(peer):
-            return peer
-        address = peer
-        for one in reversed(",".join(forwarded).split(",")):
-            named = _without_port(one.strip())
-            if named is None:
-                return address
-            address = named
-            if not self._has(address):
-                return address
-        return address
-
-    def _has(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._networks)
-
-
-def _without_port(text: str) -> str | None:
-    """Return the address in `10.0.0.1`, `10.0.0.1:80`, `[::1]:80` or `::1`; None if invalid."""
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        return None
-
-
-def client_of(address: str) -> str:
-    """Return the address that stands for a client: that of its subscriber.
-
-    Args:
-        address: of its socket.
-    """
-    if ":" not in address:
-        return address
-    packed = ipaddress.IPv6Address(address.partition("%")[0])
-    mapped = packed.ipv4_mapped
-    if mapped is not None:
-        return str(mapped)
-    network = ipaddress.IPv6Network((packed, _SUBSCRIBER_BITS), strict=False)
-    return str(network)

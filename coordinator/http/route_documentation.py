@@ -12,7 +12,7 @@ from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
     from coordinator.http.route import Route
-    from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parameter_row import Parameter
 
 EXAMPLE_LINE_CHARS: Final = 100
 """Longer bodies are shown indented."""

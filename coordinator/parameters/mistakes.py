@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from common.errors import ServiceError
-    from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parameter_row import Parameter
 
 HINTS_MAX: Final = 8
 """Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""

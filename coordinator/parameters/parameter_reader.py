@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from common.index_configuration import IndexConfiguration
     from common.limits import Limits
-    from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parameter_row import Parameter
     from coordinator.parameters.parsed_parameters import SearchParameters
     from coordinator.parameters.request_decoding import RawParameters
 

@@ -24,7 +24,7 @@ from coordinator.parameters.option_schemas import (
     SORT,
     TREES,
 )
-from coordinator.parameters.parameter import Parameter
+from coordinator.parameters.parameter_row import Parameter
 from coordinator.parameters.parsed_parameters import SUGGESTIONS_DEFAULT
 from coordinator.parameters.value_schemas import (
     BOOLEAN,

@@ -13,8 +13,8 @@ from common.option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.geo import METRES_MAX
-from coordinator.parameters.parameter import Schema
 from coordinator.parameters.parameter_kinds import DIGITS
+from coordinator.parameters.parameter_row import Schema
 
 _MAX: Final = DEFAULT_LIMITS
 

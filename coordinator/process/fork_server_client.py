@@ -24,7 +24,7 @@ COORDINATOR: Final = Program(
     "coordinator",
     "coordinator.cli.commands:main",
     imports=(
-        "coordinator.process.lean_aiohttp",
+        "coordinator.process.aiohttp_without_certificates",
         "coordinator.process.coordinator_process",
         "coordinator.cli.processes",
     ),

@@ -30,7 +30,7 @@ from common.errors import (
 from common.json.item_scanner import ItemScanner
 from common.limits import Limits
 from common.process.logs import Log
-from common.process.uncancelled import result_of, until_done
+from common.process.uncancelled_waiting import result_of, until_done
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any, Final
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
-from common.process.uncancelled import result_of
+from common.process.uncancelled_waiting import result_of
 
 TASKS_MAX: Final = 256
 """Unfinished tasks beyond which no request starts another one."""

@@ -12,7 +12,7 @@ from functools import partial
 from common.process.logs import Log
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_after_searches
-from common.process.uncancelled import result_of
+from common.process.uncancelled_waiting import result_of
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merge_scheduler import MergeScheduler

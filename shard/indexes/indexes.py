@@ -29,7 +29,7 @@ from common.errors import NotFound, ServiceError, Unavailable
 from common.process.logs import Log
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_after_searches
-from common.process.uncancelled import result_of
+from common.process.uncancelled_waiting import result_of
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS

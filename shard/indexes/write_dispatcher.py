@@ -7,7 +7,7 @@ import contextlib
 from functools import partial
 
 from common.errors import NotFound
-from common.process.uncancelled import result_of
+from common.process.uncancelled_waiting import result_of
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,

@@ -26,7 +26,7 @@ from tests.replication.several_hosts import (
     placement,
     replica_state,
 )
-from tests.replication.test_comparison import cluster_command, command, compared
+from tests.replication.test_data_comparison import cluster_command, command, compared
 from tests.replication.workload import (
     INDEX,
     assert_alike,

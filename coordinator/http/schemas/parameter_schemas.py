@@ -10,7 +10,7 @@ import orjson
 from coordinator.http.schemas.schema_parts import ref
 
 if TYPE_CHECKING:
-    from coordinator.parameters.parameter import Parameter
+    from coordinator.parameters.parameter_row import Parameter
 
 INLINE_BYTES_MAX: Final = 200
 """Larger parameter schemas are described once and referenced."""

@@ -1,6 +1,6 @@
 """Posting lists, read for a query.
 
-list_scan         one list, for the wanted documents
-term_conjunction  the lists of several terms, intersected
-position_blocks   positions, where most blocks are wanted
+posting_list_scan  one list, for the wanted documents
+term_conjunction   the lists of several terms, intersected
+position_blocks    positions, where most blocks are wanted
 """

@@ -1,7 +1,7 @@
 """Intersects the posting lists of a query's terms, and scores the documents that have all of them.
 
 Most queries are plain words, and most of their cost is reading posting lists. Lists are intersected
-rarest first, each one read only for the documents of those before (`list_scan.py`):
+rarest first, each one read only for the documents of those before (`posting_list_scan.py`):
 
     green (19,000)   documents only ─▶ bits
     mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
@@ -30,7 +30,7 @@ from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived_values import derived
-from shard.query.postings.list_scan import (
+from shard.query.postings.posting_list_scan import (
     EntryRanges,
     Matched,
     ScoredTerm,

@@ -41,7 +41,7 @@ from common.kernels.types import (
 from common.process.memory_trimming import on_new_pages
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
-from shard.query.postings.list_scan import ScoredTerm
+from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
 from shard.query.scoring.scratch_arrays import SCRATCH

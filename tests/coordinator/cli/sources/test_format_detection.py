@@ -18,7 +18,7 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import formats
+from coordinator.cli.sources import format_detection
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read, write
@@ -73,7 +73,7 @@ class TestStdinAndAddresses:
             buffer = io.BytesIO(gzip.compress(BOOKS.encode()))
 
         monkeypatch.setattr("sys.stdin", Stdin)
-        assert items_of(formats.read("-", ReadOptions())) == ITEMS
+        assert items_of(format_detection.read("-", ReadOptions())) == ITEMS
 
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
@@ -84,12 +84,14 @@ class TestStdinAndAddresses:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}"
-            assert items_of(formats.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
-            assert items_of(formats.read(f"{url}/books.json", ReadOptions())) == ITEMS
+            assert (
+                items_of(format_detection.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
+            )
+            assert items_of(format_detection.read(f"{url}/books.json", ReadOptions())) == ITEMS
             with pytest.raises(SourceError, match="is not compressed, although"):
-                formats.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
+                format_detection.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
             with pytest.raises(SourceError, match="answers 404"):
-                formats.read(f"{url}/none.csv", ReadOptions())
+                format_detection.read(f"{url}/none.csv", ReadOptions())
         finally:
             server.shutdown()
             server.server_close()
@@ -109,13 +111,14 @@ class TestParquet:
         path = tmp_path / "x.parquet"
         parquet.write_table(table, path)
         expected = [{"id": 1, "day": "2026-01-02", "tags": ["a"]}, {"id": 2, "tags": []}]
-        source = formats.read(str(path), ReadOptions())
+        source = format_detection.read(str(path), ReadOptions())
         assert items_of(source) == expected
         assert source.num_items == 2
         packed = write(tmp_path / "y.parquet.gz", gzip.compress(path.read_bytes()))
-        assert items_of(formats.read(packed, ReadOptions())) == expected
+        assert items_of(format_detection.read(packed, ReadOptions())) == expected
         assert (
-            items_of(formats.read(str(path), ReadOptions(id_field="day")))[0]["id"] == "2026-01-02"
+            items_of(format_detection.read(str(path), ReadOptions(id_field="day")))[0]["id"]
+            == "2026-01-02"
         )
         with pytest.raises(SourceError, match="is not a Parquet file"):
             read(tmp_path, "no", "z.parquet")
@@ -134,7 +137,7 @@ class TestParquet:
             "took": arrow.array([5_001], arrow.duration("ns")),
         }
         parquet.write_table(arrow.table(columns), tmp_path / "x.parquet", version="2.6")
-        (item,) = items_of(formats.read(str(tmp_path / "x.parquet"), ReadOptions()))
+        (item,) = items_of(format_detection.read(str(tmp_path / "x.parquet"), ReadOptions()))
         assert item == {
             "id": 1,
             "at": "1970-01-01T00:00:00.000001+00:00",
@@ -151,7 +154,7 @@ class TestParquet:
         kind = arrow.map_(arrow.string(), arrow.int64())
         table = arrow.table({"id": [1, 2], "by": arrow.array([[("a", 1)], None], kind)})
         parquet.write_table(table, tmp_path / "x.parquet")
-        source = formats.read(str(tmp_path / "x.parquet"), ReadOptions())
+        source = format_detection.read(str(tmp_path / "x.parquet"), ReadOptions())
         assert items_of(source) == [{"id": 1, "by": {"a": 1}}, {"id": 2}]
 
     def test_a_value_that_cannot_be_read_names_the_file(self, tmp_path: Path) -> None:
@@ -160,7 +163,7 @@ class TestParquet:
         table = arrow.table({"id": [1], "day": arrow.array([2**30], arrow.date32())})
         parquet.write_table(table, tmp_path / "x.parquet")
         with pytest.raises(SourceError, match=r"x\.parquet: a value after row 0 cannot be read"):
-            formats.read(str(tmp_path / "x.parquet"), ReadOptions())
+            format_detection.read(str(tmp_path / "x.parquet"), ReadOptions())
 
 
 def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
 def test_a_malformed_address_is_named(name: str) -> None:
     table = "t" if name.startswith("mysql") else None
     with pytest.raises(SourceError, match="is not an address"):
-        formats.read(name, ReadOptions(table=table))
+        format_detection.read(name, ReadOptions(table=table))
 
 
 @pytest.mark.parametrize("target", ["/büch er.csv?q=ä b", "/b%C3%BCch%20er.csv?q=%C3%A4%20b"])
@@ -203,11 +206,11 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"--encoding is for files of text; .* is SQLITE"):
         read(tmp_path, "", "a.db", encoding="latin-1")
     with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
-        formats.read("ftp://host/a.csv", ReadOptions())
+        format_detection.read("ftp://host/a.csv", ReadOptions())
     with pytest.raises(SourceError, match="Is a directory; name the files in it"):
-        formats.read(str(tmp_path), ReadOptions())
+        format_detection.read(str(tmp_path), ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
-        formats.read(str(tmp_path / "none.csv"), ReadOptions())
+        format_detection.read(str(tmp_path / "none.csv"), ReadOptions())
 
 
 NO_ARRAY = "a.json is not a JSON array of objects: "
@@ -225,7 +228,7 @@ class TestParsedItems:
         text = f"\n[{', '.join(texts)}]\n" if is_array else "\n\n".join(texts)
         data = (mark + text).encode()
         pieces = [data[at : at + step] for at in range(0, len(data), step)]
-        found = list(formats.parsed_items(iter(pieces), "a.json"))
+        found = list(format_detection.parsed_items(iter(pieces), "a.json"))
         assert [item for _, item in found] == LONG
         places = ("item 0", "item 1") if is_array else ("line 1", "line 3")
         assert [place for place, _ in found] == [f"a.json, {place}" for place in places]
@@ -241,14 +244,14 @@ class TestParsedItems:
                 num_read += 1
                 yield b'{"id": %d}%s\n' % (number, b"," if text else b"")
 
-        items = formats.parsed_items(pieces(), "a.json")
+        items = format_detection.parsed_items(pieces(), "a.json")
         assert next(items)[1] == {"id": 0}
         assert num_read <= 2
 
     def test_what_cannot_become_an_array_of_objects_is_not_read_on(self) -> None:
         endless = itertools.chain([b"["], itertools.repeat(b"1, "))
         with pytest.raises(SourceError, match="is not a JSON array of objects"):
-            next(formats.parsed_items(endless, "a.json"))
+            next(format_detection.parsed_items(endless, "a.json"))
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -268,7 +271,7 @@ class TestParsedItems:
     )
     def test_what_is_not_json_is_an_error_with_its_place(self, text: str, message: str) -> None:
         with pytest.raises(SourceError) as caught:
-            list(formats.parsed_items(iter([text.encode()]), "a.json"))
+            list(format_detection.parsed_items(iter([text.encode()]), "a.json"))
         assert str(caught.value).startswith(message)
 
 

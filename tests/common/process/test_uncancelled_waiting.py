@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from common.process.uncancelled import result_of, until_done
+from common.process.uncancelled_waiting import result_of, until_done
 
 
 class _Failure(Exception):

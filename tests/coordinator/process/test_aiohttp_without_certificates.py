@@ -13,7 +13,7 @@ from tests.service import ROOT
 
 CODE = """
 import os
-import coordinator.process.lean_aiohttp
+import coordinator.process.aiohttp_without_certificates
 from aiohttp.connector import _SSL_CONTEXT_VERIFIED
 print(len(_SSL_CONTEXT_VERIFIED.get_ca_certs()))
 print({name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")})
