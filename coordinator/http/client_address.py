@@ -1,4 +1,4 @@
-"""The address of a request's client: behind trusted proxies, and for IPv6 its subscriber's network.
+"""The address of a request's client: the one that trusted proxies name; of IPv6 the network.
 
 Behind a proxy all sockets are the proxy's; where the setting `trusted_proxies` names it, the
 address is the last one in X-Forwarded-For that is not a trusted proxy's. What stands before that is

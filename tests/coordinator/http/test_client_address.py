@@ -1,4 +1,4 @@
-"""The address of a client: of its subscriber, and behind trusted proxies."""
+"""The address of a client: of its subscriber, and as trusted proxies name it."""
 
 from __future__ import annotations
 
