@@ -106,7 +106,11 @@ def _unreadable(error: lmdb.Error) -> ServiceError:
         return Unavailable("the shard is restarting after a disk error; try again")
     if isinstance(error, _RAN_OUT):
         return Unavailable(f"the stored items of an index cannot be read now ({error}); try again")
-    return InternalError(f"the stored items of an index are damaged: {error}", code="item_corrupt")
+    return InternalError(
+        f"the stored items of an index are damaged ({error}): restore the index from a backup, "
+        "or remove it",
+        code="item_corrupt",
+    )
 
 
 def _refusal(error: lmdb.Error, path: Path) -> OSError | None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from common import data_directory
@@ -128,6 +129,15 @@ def test_a_meta_page_of_zeros_is_refused_with_the_remedy(tmp_path: Path, page: i
 
     with pytest.raises(DamagedEnvironment, match=r"restore it from a backup, or remove the index"):
         Environment.open(tmp_path, _MAP)
+
+
+def test_a_page_that_lmdb_finds_damaged_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    remedy = "restore the index from a backup, or remove it"
+    with pytest.raises(InternalError, match=remedy), environment.read():
+        raise lmdb.CorruptedError("Located page was wrong type")
+    environment.close()
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
