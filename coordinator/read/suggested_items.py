@@ -99,13 +99,18 @@ class SuggestedItems:
 
 
 def narrowing(search: SearchParameters) -> SearchParameters:
-    """Return a search for the items that count, without hits."""
+    """Return a search for the items that count, without hits.
+
+    An item counts for each value that it has, also where conditions on one element (`within`) are
+    met by another of its elements.
+    """
     return structs.replace(
         search,
         query="",
         per_page=0,
         facets=(),
         is_strict=True,
+        within={},
         rules=(),
         boosts=(),
         did_you_mean=False,

@@ -315,6 +315,28 @@ def test_values_have_typos_only_if_nothing_is_as_typed(services: Services) -> No
     index.client.close()
 
 
+def test_values_of_elements_count_items_that_pass(services: Services) -> None:
+    index = Index(services(2).client(), "suggested-elements")
+    disjunctive = {"conjunction": False}
+    index.configure({"nested": ["v"], "aggregations": {"v.s": disjunctive, "v.c": {}}})
+    index.put(
+        [
+            {"id": 1, "v": [{"s": "M", "c": "red"}, {"s": "L", "c": "blue"}]},
+            {"id": 2, "v": [{"s": "S", "c": "red"}]},
+            {"id": 3, "v": [{"s": "S", "c": "blue"}, {"s": "M", "c": "red"}]},
+        ]
+    )
+    filters = {"v": {"same": {"s": ["M"], "c": ["red"]}}}
+
+    found = suggested(index, query="", filters=filters)
+    assert {(one["field"], one["text"], one["count"]) for one in found["data"]["suggestions"]} == {
+        *(("v.s", "M", 2), ("v.s", "S", 1), ("v.s", "L", 1)),
+        *(("v.c", "red", 2), ("v.c", "blue", 2)),
+    }
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_quoted_and_excluded_words_are_not_guessed_at(index: Index) -> None:
     assert suggested(index, query='"tom ha')["data"]["suggestions"] == []
     assert suggested(index, query="tom -ha")["data"]["suggestions"] == []
