@@ -95,7 +95,8 @@ class Oracle:
         return [
             Text(path, words_in(value))
             for path, value, _ in leaves(item)
-            if isinstance(value, str) and (names is None or path in names)
+            if isinstance(value, str)
+            and (names is None or any(f"{path}.".startswith(f"{name}.") for name in names))
         ]
 
     def matches(self, parameters: Json) -> list[Item]:
