@@ -313,7 +313,7 @@ EDGES = {
 HELD_ELSEWHERE = {
     "query_words_max": "coordinator/read/text/test_query_parser.py::test_too_many_words_are_cut",
     "range_buckets_max": (
-        "coordinator/read/facets/test_ranges.py::test_buckets_of_all_shards_together_are_bounded"
+        "coordinator/read/facets/test_range_merging.py::test_buckets_of_all_shards_together_are_bounded"
     ),
     "facet_cube_counts_max": "shard/collect/facets/test_facet_cube.py::test_counts_are_bounded",
     "searches_words_max": (
@@ -330,13 +330,15 @@ HELD_ELSEWHERE = {
     ),
     "explained_parts_max": "cluster/test_explained_items.py::test_parts_are_limited",
     "index_fields_max": "http/test_index_fields.py::test_a_full_index_refuses_new_fields_only",
-    "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
-    "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
+    "cursor_states_max": "coordinator/cluster/test_cursor_leases.py::test_states_are_limited",
+    "cursor_lease_ms": "coordinator/cluster/test_cursor_leases.py::test_lease_ends_by_itself",
     "positions_max": (
         "cluster/test_followed_changes.py"
         "::test_a_further_source_replaces_the_one_that_wrote_least_recently"
     ),
-    "analytics_queries_max": "coordinator/analytics/test_analytics.py::test_memory_is_bounded",
+    "analytics_queries_max": (
+        "coordinator/analytics/test_search_analytics.py::test_memory_is_bounded"
+    ),
     "indexes_max": "http/test_limits.py::test_index_is_refused_beyond_indexes_max",
     "keys_max": "http/test_limits.py::test_key_is_refused_beyond_keys_max",
     "snapshots_max": "http/test_limits.py::test_snapshot_is_refused_beyond_snapshots_max",
