@@ -39,6 +39,7 @@ import numpy as np
 
 from common.analysis.collation import collator, with_new_values
 from common.analysis.collation_names import CODE_POINTS
+from common.kernels.byte_spans import are_equal
 from common.kernels.byte_words import load_u64, prefetch
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
@@ -92,21 +93,6 @@ def _hash_key(keys: U8Array, start: int, end: int) -> U64:
     return state >> uint64(32)
 
 
-@kernel(inline=True)
-def _equal(left: U8Array, left_start: int, right: U8Array, right_start: int, length: int) -> bool:
-    """Return whether two spans of the same length hold the same bytes."""
-    position = 0
-    while position + 8 <= length:
-        if load_u64(left, left_start + position) != load_u64(right, right_start + position):
-            return False
-        position += 8
-    while position < length:
-        if left[left_start + position] != right[right_start + position]:
-            return False
-        position += 1
-    return True
-
-
 @arguments
 class _Arrays(NamedTuple):
     """The arrays at one moment; replaced together when one has to grow."""
@@ -128,7 +114,9 @@ def _find_slot(source: U8Array, start: int, end: int, key_hash: U64, known: _Arr
         if entry >> uint64(32) == key_hash:
             number = int64(entry & _NUMBER_MASK) - 1
             begin = offsets[number]
-            if offsets[number + 1] - begin == length and _equal(source, start, keys, begin, length):
+            if offsets[number + 1] - begin == length and are_equal(
+                source, start, keys, begin, length
+            ):
                 break
         slot = (slot + uint64(1)) & mask
     return int64(slot)

@@ -12,6 +12,7 @@ Leaves of many kernels:
 
     big_endian     eight bytes as a number that orders as they do
     byte_words     eight bytes at a time
+    byte_spans     whether two runs of bytes are equal
     growth         larger copies of full arrays
     heaps          the k greatest keys so far
     utf8           code points

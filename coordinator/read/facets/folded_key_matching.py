@@ -36,6 +36,7 @@ from common.analysis.tokenizer import (
     token_buffers,
     tokenize_span,
 )
+from common.kernels.byte_spans import are_equal
 from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
@@ -233,15 +234,6 @@ def pattern_of(parts: Sequence[str]) -> Pattern:
 
 
 @kernel(inline=True, allocates=False)
-def _begins_with(key_bytes: U8Array, at: int, part_bytes: U8Array, start: int, end: int) -> bool:
-    """Return whether the bytes from `at` on begin with ``part_bytes[start:end]``."""
-    for i in range(end - start):  # noqa: SIM110 - a kernel has no generators
-        if key_bytes[at + i] != part_bytes[start + i]:
-            return False
-    return True
-
-
-@kernel(inline=True, allocates=False)
 def _head_mask(size: int) -> U64:
     """Return which bits of eight bytes belong to the first `size` ones."""
     return ~uint64(0) if size >= 8 else (uint64(1) << uint64(8 * size)) - uint64(1)
@@ -257,7 +249,7 @@ def _find(
     head = load_u64(part_bytes, part_start) & mask
     for i in range(at, end - size + 1):
         if load_u64(key_bytes, i) & mask == head and (
-            size <= 8 or _begins_with(key_bytes, i, part_bytes, part_start, part_end)
+            size <= 8 or are_equal(key_bytes, i, part_bytes, part_start, size)
         ):
             return i
     return -1
@@ -280,7 +272,7 @@ def mark_matches(pattern: Pattern, keys: KeyWords, found: BoolArray) -> None:
     for key in range(len(found)):
         at, end = key_starts[key], key_starts[key + 1]
         found[key] = False
-        if end - at < first_size or not _begins_with(key_bytes, at, part_bytes, 0, first_size):
+        if end - at < first_size or not are_equal(key_bytes, at, part_bytes, 0, first_size):
             continue
         at += first_size
         if last == 0:
@@ -293,8 +285,8 @@ def mark_matches(pattern: Pattern, keys: KeyWords, found: BoolArray) -> None:
                 break
             at += part_starts[part + 1] - part_starts[part]
         if at >= 0 and end - at >= last_size:
-            found[key] = _begins_with(
-                key_bytes, end - last_size, part_bytes, part_starts[last], part_starts[last + 1]
+            found[key] = are_equal(
+                key_bytes, end - last_size, part_bytes, part_starts[last], last_size
             )
 
 
@@ -339,7 +331,7 @@ def _mark_words(
     for key in range(len(found)):
         start = key_starts[key]
         is_long = key_starts[key + 1] - start >= size
-        found[key] = is_long and _begins_with(key_bytes, start, word, 0, size)
+        found[key] = is_long and are_equal(key_bytes, start, word, 0, size)
     key = 0
     for i in range(0, len(is_candidate) - _PADDING, 8):
         if load_u64(is_candidate, i) == 0:
@@ -349,7 +341,7 @@ def _mark_words(
                 while key_starts[key + 1] <= at:
                     key += 1
                 is_long = key_starts[key + 1] - at >= size
-                found[key] |= is_long and _begins_with(key_bytes, at, word, 0, size)
+                found[key] |= is_long and are_equal(key_bytes, at, word, 0, size)
 
 
 @kernel(inline=True, allocates=False)

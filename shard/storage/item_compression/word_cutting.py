@@ -112,15 +112,6 @@ def token_hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -
 
 
 @kernel(inline=True, allocates=False)
-def are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int, size: int) -> bool:
-    """Return whether two spans of `size` bytes are equal; at most `TOKEN_BYTES_MAX`."""
-    for i in range(size):  # noqa: SIM110 - a kernel has no generators
-        if left[left_start + i] != right[right_start + i]:
-            return False
-    return True
-
-
-@kernel(inline=True, allocates=False)
 def is_implied(
     text: U8Array, start: int, stop: int, end: int, classes: U8Array, is_after_word: bool
 ) -> bool:
