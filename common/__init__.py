@@ -4,7 +4,7 @@ An index and its items:
 
     index_configuration  its facets, fields, languages …; parsed by index_configuration_parser,
                          with index_configuration_checks
-    option_parsers     how to search and count: options that it shares with requests
+    search_option_parsers  how to search and count: options that it shares with requests
     foreign_settings   settings of other engines, and what takes their place
     value_kinds_and_facet_keys  the values of items; changes of stored ones: partial_updates
     query              the abstract syntax of a search

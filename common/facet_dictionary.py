@@ -39,9 +39,9 @@ import numpy as np
 
 from common.analysis.collation import collator, with_new_values
 from common.analysis.collation_names import CODE_POINTS
-from common.kernels.byte_spans import are_equal
-from common.kernels.byte_words import load_u64, prefetch
+from common.kernels.byte_equality import are_equal
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import load_u64, prefetch
 from common.kernels.types import (
     U64,
     I64Array,

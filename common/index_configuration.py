@@ -36,7 +36,7 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.analysis.collation_names import CODE_POINTS
 from common.analysis.language_and_typos_by_field import TypoLengths
 from common.boosts import Boost, written
-from common.option_parsers import FacetSort, PrefixMode, SearchableField, TypoMode
+from common.search_option_parsers import FacetSort, PrefixMode, SearchableField, TypoMode
 from common.term_weights import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 FACET_SIZE_DEFAULT: Final = 10

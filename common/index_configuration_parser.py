@@ -31,7 +31,7 @@ from common.index_configuration import (
 )
 from common.index_configuration_checks import CheckedValues, Problems
 from common.limits import Limits
-from common.option_parsers import (
+from common.search_option_parsers import (
     LANGUAGES,
     MATCH_FORMS,
     PREFIX_FORMS,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
-from common.kernels.byte_words import load_u32, load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u32, load_u64
 from common.kernels.types import U64, BoolArray, I64Array, U8Array, U64Array, int64, uint64
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import prefetch
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import prefetch
 from common.kernels.types import U32, I64Array, U32Array, U64Array, uint32, uint64
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def test_work_that_outlives_a_cancellation_is_not_shielded_by_asyncio() -> None:
 
 @pytest.mark.parametrize(
     ("library", "owner"),
-    [("lmdb", "shard/storage/environment.py"), ("Stemmer", "common/analysis/stemmer.py")],
+    [("lmdb", "shard/storage/lmdb_environment.py"), ("Stemmer", "common/analysis/stemmer.py")],
 )
 def test_untyped_libraries_are_wrapped_in_one_module(library: str, owner: str) -> None:
     users = [str(p.relative_to(ROOT)) for p in MODULES if library in imported(p)]
@@ -289,7 +289,7 @@ def test_partition_is_closed() -> None:
         "shard/query/pruning",
         "shard/query/scoring",
         "shard/query/spelling",
-        "shard/query/statistics",
+        "shard/query/bm25_statistics",
         "shard/query/terms",
         "shard/query/text",
         "shard/read",

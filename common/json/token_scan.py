@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.kernels.byte_words import load_u64, trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64, trailing_zeros
 from common.kernels.types import U8, I64Array, U8Array, int64, uint8, uint64
 from common.kernels.utf8 import encode_point
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64
 from common.kernels.types import U64, U8Array, uint64
 
 

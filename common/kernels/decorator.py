@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, overload
 
 from common.kernels import jit_cache
-from common.kernels.extension import chosen, load
+from common.kernels.extension_loading import chosen, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=type[tuple[Any, ...]])
@@ -129,7 +129,7 @@ def _dispatcher(function: Callable[..., Any], *, is_inline: bool, allocates: boo
 
 def _compile(dispatcher: Any) -> None:
     """Compile a kernel for its signatures, and refuse all others."""
-    from common.kernels.signatures import signatures_of
+    from common.kernels.annotations_to_signatures import signatures_of
 
     for signature in signatures_of(dispatcher.py_func):
         dispatcher.compile(signature)

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from common.kernels import sources
+from common.kernels import source_digests
 
 
 @cache
@@ -40,8 +40,8 @@ def choose() -> None:
 
 def fill() -> None:
     """Compile all kernels, so that processes started later find them."""
-    for path in sources.kernel_files():
-        importlib.import_module(sources.module_name(path))
+    for path in source_digests.kernel_files():
+        importlib.import_module(source_digests.module_name(path))
 
 
 def directory() -> Path:
@@ -72,13 +72,16 @@ def user_folder(*names: str) -> Path | None:
 
 def sources_digest() -> str:
     """Return a digest of all files that the machine code depends on."""
-    names = (f"{path.relative_to(sources.ROOT)} {sources.digest(path)}\n" for path in files())
+    names = (
+        f"{path.relative_to(source_digests.ROOT)} {source_digests.digest(path)}\n"
+        for path in files()
+    )
     return hashlib.blake2b("".join(names).encode(), digest_size=8).hexdigest()
 
 
 def files() -> list[Path]:
     """Return the files whose content the machine code depends on."""
-    return [*sources.kernel_files(), Path(__file__).with_name("byte_words.py")]
+    return [*source_digests.kernel_files(), Path(__file__).with_name("intrinsics.py")]
 
 
 def _is_ours(path: Path) -> bool:

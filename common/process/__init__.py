@@ -7,7 +7,8 @@ printable        untrusted text, such as names, for terminals and logs
 loop_scheduler   long steps of an event loop take turns
 thread_pool      pools of threads; thread_priority: searches before loads and merges
 uncancelled_waiting  waiting for work that continues when its waiter is cancelled
-memory_trimming  freed memory goes back to the system; available_memory: how much there is
-open_files       how many there may be; room for their descriptors
+glibc_malloc     its settings; freed memory goes back to the system; how much there is:
+                 available_memory
+descriptor_limit_and_table  how many files may be open; room for their descriptors
 fault_injection  points at which tests make a process fail
 """

@@ -11,7 +11,7 @@
 | `client` | which response belongs to which call, and what ends a call without one? |
 | `server` | which handler serves a call, and which connections are kept? |
 | `messages`, `methods` | what can be called, with what, and what comes back? |
-| `write_operations`, `packed_counts` | how do writes and facet counts travel? |
+| `write_operations_and_outcomes`, `packed_counts` | how do writes and facet counts travel? |
 
 What both sides rely on:
 

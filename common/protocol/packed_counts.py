@@ -24,8 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.kernels.byte_words import load_u32
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u32
 from common.kernels.types import (
     BoolArray,
     I64Array,

@@ -24,7 +24,7 @@ from common.json.item_scanner import ItemError, scan_item
 from common.limits import Limits
 from common.partial_updates import OPERATION, as_item, is_change, mistake_in
 from common.placement import ID_BYTES_MAX, canonical_id
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 
 ACTIONS: Final[Mapping[str, Operation]] = {
     "addObject": Operation.PUT,

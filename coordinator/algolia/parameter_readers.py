@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from common.option_parsers import parse_language
 from common.query import And
+from common.search_option_parsers import parse_language
 from coordinator.algolia.filters import (
     facet_filter,
     groups_of,

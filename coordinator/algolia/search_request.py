@@ -26,8 +26,8 @@ from msgspec import Struct
 from common.errors import InvalidRequest, ServiceError
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from common.option_parsers import FacetSort
 from common.protocol.messages import FilterClause
+from common.search_option_parsers import FacetSort
 from coordinator.algolia.parameter_errors import guarded, translated, wrong
 from coordinator.algolia.parameter_interactions import finish
 from coordinator.algolia.parameter_readers import texts

@@ -21,7 +21,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
-from common.option_parsers import parse_weighted_field
+from common.search_option_parsers import parse_weighted_field
 from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
 from coordinator.algolia.parameter_table import BY_NAME
 from coordinator.algolia.search_request import SearchedIndex, read_search

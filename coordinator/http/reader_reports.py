@@ -16,8 +16,8 @@ import orjson
 from msgspec import Struct
 
 from common.errors import Unavailable
+from common.process.glibc_malloc import resident_bytes
 from common.process.logs import Log
-from common.process.memory_trimming import resident_bytes
 from coordinator.analytics.search_analytics import Analytics, PendingSearch, ReaderAnalytics
 from coordinator.http.metrics import Counts, Metrics, ProcessUse
 from coordinator.http.slow_queries import SlowQueries

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
-from common.option_parsers import parse_facet_sort
+from common.search_option_parsers import parse_facet_sort
 from coordinator.parameters.geo import read_metres, read_point
 from coordinator.parameters.parameter_kinds import (
     Mistake,

@@ -13,7 +13,6 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
 from common.curation_rules import Rule
 from common.index_configuration import FacetConfiguration
-from common.option_parsers import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,
     FilterClause,
@@ -24,6 +23,7 @@ from common.protocol.messages import (
     SortKey,
 )
 from common.query import Filter, Same
+from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.parameters.request_decoding import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
 from common.curation_rules import parse_rules
-from common.option_parsers import (
+from common.placement import canonical_id
+from common.protocol.messages import Distinct, SortKey
+from common.search_option_parsers import (
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
@@ -22,8 +24,6 @@ from common.option_parsers import (
     parse_typo_lengths,
     parse_weighted_field,
 )
-from common.placement import canonical_id
-from common.protocol.messages import Distinct, SortKey
 from coordinator.parameters import facet_options, highlight_options, tree_options
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.parameter_kinds import (

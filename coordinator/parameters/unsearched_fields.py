@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from common.option_parsers import SearchableField
+from common.search_option_parsers import SearchableField
 
 _LISTED_CHARS_MAX: Final = 300
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.limits import DEFAULT_LIMITS
-from common.option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
+from common.search_option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.geo import METRES_MAX
 from coordinator.parameters.parameter_kinds import DIGITS

@@ -23,8 +23,8 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.durable_files import remove_unfinished_writes
 from common.endpoint_files import Endpoint, forget_coordinator_endpoint, write_coordinator_endpoint
+from common.process.glibc_malloc import trim_periodically
 from common.process.logs import Log
-from common.process.memory_trimming import trim_periodically
 from common.process.parent_death import (
     EXIT_CANNOT_START,
     EXIT_STORAGE_FAILED,

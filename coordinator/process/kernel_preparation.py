@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from common.kernels import extension, sources
+from common.kernels import extension_loading, source_digests
 from common.process.logs import Log
 from common.process.python_command import python_command
 
@@ -33,21 +33,21 @@ async def prepare_kernels(
     Raises:
         KernelsMissing: there are none, and none can be made.
     """
-    wanted = extension.chosen()
+    wanted = extension_loading.chosen()
     if wanted is None:
         return True
-    is_current = sources.is_current(wanted)
-    if not is_current and extension.can_build(wanted):
+    is_current = source_digests.is_current(wanted)
+    if not is_current and extension_loading.can_build(wanted):
         _log.info("compiling the kernels that changed")
         startup_listener.doing = "kernels that changed are being compiled, for some minutes"
-        if not await run_aside(extension.build_command(wanted)):
+        if not await run_aside(extension_loading.build_command(wanted)):
             return False
-        is_current = sources.is_current(wanted)
+        is_current = source_digests.is_current(wanted)
         if not is_current:
             _log.warning("kernels are compiled by numba: no extension could be built")
             os.environ["FACETD_KERNELS"] = "numba"
             return await run_aside(python_command("common.kernels.jit_cache"))
     if is_current:
-        extension.vouch(wanted)
-    extension.prepare(wanted)
+        extension_loading.vouch(wanted)
+    extension_loading.prepare(wanted)
     return True

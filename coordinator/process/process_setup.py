@@ -9,8 +9,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from common.process import logs
-from common.process.memory_trimming import configure_allocator
-from common.process.open_files import enlarge_descriptor_table, raise_descriptor_limit
+from common.process.descriptor_limit_and_table import (
+    enlarge_descriptor_table,
+    raise_descriptor_limit,
+)
+from common.process.glibc_malloc import configure_allocator
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import keep_up, run_in_background
 

@@ -19,8 +19,8 @@ import uvloop
 
 from common.data_directory import DataDirectoryError
 from common.errors import Unavailable
+from common.process.glibc_malloc import trim_periodically
 from common.process.logs import Log
-from common.process.memory_trimming import trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.setting_sources import SettingError
 from coordinator.analytics.search_analytics import ReaderAnalytics

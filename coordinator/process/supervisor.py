@@ -36,9 +36,9 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.endpoint_files import forget_endpoints
 from common.errors import CommandError
-from common.kernels.extension import KernelsMissing
+from common.kernels.extension_loading import KernelsMissing
+from common.process.descriptor_limit_and_table import raise_descriptor_limit
 from common.process.logs import Log
-from common.process.open_files import raise_descriptor_limit
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import let_processes_find_us
 from coordinator.http.cors import AllowedOrigins

@@ -23,9 +23,9 @@ from common.deadline import Deadline
 from common.errors import NotFound
 from common.json.strings_by_path import texts_of
 from common.limits import Limits
-from common.option_parsers import SearchableField
 from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
+from common.search_option_parsers import SearchableField
 from common.term_weights import inverse_doc_freq
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters

@@ -13,8 +13,8 @@ from itertools import pairwise
 from msgspec import structs
 
 from common.errors import InvalidRequest
-from common.option_parsers import SearchableField
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
+from common.search_option_parsers import SearchableField
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.hit_merging import Hit

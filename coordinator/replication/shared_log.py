@@ -30,7 +30,7 @@ from typing import ClassVar
 from common.errors import Conflict
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState

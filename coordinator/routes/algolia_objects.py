@@ -18,7 +18,7 @@ from common.errors import (
     Unavailable,
 )
 from common.placement import canonical_id
-from common.protocol.write_operations import Outcome
+from common.protocol.write_operations_and_outcomes import Outcome
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.object_changes import ObjectChange, read_change
 from coordinator.algolia.parameter_errors import wrong

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import Unavailable
-from common.process.memory_trimming import resident_bytes
+from common.process.glibc_malloc import resident_bytes
 from coordinator.cluster.catalog import program_version
 from coordinator.http.api_keys import Action
 from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition

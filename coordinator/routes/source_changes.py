@@ -23,7 +23,7 @@ from common.json.item_scanner import ItemError, scan_item
 from common.placement import canonical_id
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.cluster.fan_out import gather
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response

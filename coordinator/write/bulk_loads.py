@@ -47,7 +47,7 @@ from coordinator.write.write_result import RejectedItems, WriteResult
 SCAN_BYTES: Final = 512 * 1024
 """How much of a body to gather before a thread scans it: a millisecond of work, against 50 µs for
 the thread switch. The arrays of a scan, about three times as large together, are less than the
-allocator returns to the system (`memory_trimming.TRIM_THRESHOLD_BYTES`). A megabyte at a time, each
+allocator returns to the system (`glibc_malloc.TRIM_THRESHOLD_BYTES`). A megabyte at a time, each
 of their pages could be a page fault for every megabyte of the body."""
 
 LOADS_MAX: Final = 256

@@ -28,7 +28,7 @@ from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canon
 from common.limits import Limits
 from common.partial_updates import as_item
 from common.placement import shown_id
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES

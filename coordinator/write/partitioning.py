@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array
 from common.placement import shard_of_id
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 
 
 @dataclass(slots=True)
@@ -103,7 +103,9 @@ def _divide(
         cursor = byte_cursors[shard]
         source = payload[start : start + length]
         target = out_payload[cursor : cursor + length]
-        for i in range(length):  # an assignment of slices compiles slowly: common/kernels/growth.py
+        for i in range(
+            length
+        ):  # an assignment of slices compiles slowly: common/kernels/array_growth.py
             target[i] = source[i]
         byte_cursors[shard] = cursor + length
         out_lengths[item_cursors[shard]] = length

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from common.errors import NotFound, ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster

@@ -10,7 +10,7 @@ import numpy as np
 
 from common.errors import InvalidRequest
 from common.json.item_scanner import ItemError
-from common.protocol.write_operations import Outcome
+from common.protocol.write_operations_and_outcomes import Outcome
 from coordinator.write.write_batch import AppliedBatch
 
 _ITEMS_FORM: Final = (

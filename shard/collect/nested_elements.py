@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from common.kernels.byte_words import count_ones, trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE

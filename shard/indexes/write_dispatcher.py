@@ -19,7 +19,7 @@ from common.protocol.messages import (
 from shard.indexes.indexes import Indexes
 from shard.indexes.open_index import OpenIndex
 from shard.partition.partition import Partition
-from shard.storage.group_log import read_state
+from shard.storage.group_log_and_tombstones import read_state
 from shard.storage.newest_group_extent import read_extent
 
 

@@ -40,11 +40,10 @@ from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
 from shard.partition.stored_index_entry import manifest_entry
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
-from shard.segment.doc_records import DOCS, is_of_earlier_program, places_of, records_of
+from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
-from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.group_log import (
+from shard.storage.group_log_and_tombstones import (
     State,
     read_groups,
     read_state,
@@ -52,6 +51,7 @@ from shard.storage.group_log import (
     write_state,
 )
 from shard.storage.lmdb_codecs import number_key
+from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import (
     MANIFEST_FILE,
     SHARD_FILE,

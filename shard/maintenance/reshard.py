@@ -45,9 +45,15 @@ from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.partition.stored_index_entry import read_entry, read_restored, write_restored
 from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
-from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
+from shard.storage.group_log_and_tombstones import (
+    State,
+    read_groups,
+    read_state,
+    read_tombstones,
+    write_state,
+)
 from shard.storage.lmdb_codecs import as_bytes_array, item_place, key_number
+from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,

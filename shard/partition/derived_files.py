@@ -25,7 +25,7 @@ from shard.partition.configuration_structures import Generation
 from shard.segment.builder.segment_builder import merge_to_file
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
-from shard.storage.group_log import State
+from shard.storage.group_log_and_tombstones import State
 from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.manifest import (
     FORMAT,

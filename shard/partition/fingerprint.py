@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from common.protocol.messages import FingerprintResponse
-from shard.segment.doc_records import records_of
+from shard.segment.doc_records_and_places import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.stored_documents import DocumentStore
 

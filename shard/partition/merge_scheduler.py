@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from common.errors import StorageFull
+from common.process.glibc_malloc import trim_soon
 from common.process.logs import Log
-from common.process.memory_trimming import trim_soon
 from common.process.thread_priority import run_in_background
 from shard.caches.lru_cache import (
     BOUNDS_CACHE,

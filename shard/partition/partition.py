@@ -45,8 +45,8 @@ from shard.partition.stored_index_entry import manifest_entry, put_entry, read_e
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.environment import Environment
-from shard.storage.group_log import State, read_state
+from shard.storage.group_log_and_tombstones import State, read_state
+from shard.storage.lmdb_environment import Environment
 from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore

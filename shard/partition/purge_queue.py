@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.segment.doc_records import docs_of_records, records_of
+from shard.segment.doc_records_and_places import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
 
 

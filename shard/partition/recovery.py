@@ -27,12 +27,18 @@ from shard.partition.derived_files import DerivedFiles
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_batches import read_batches
-from shard.segment.doc_records import record_bounds
+from shard.segment.doc_records_and_places import record_bounds
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.storage.environment import Environment
-from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
+from shard.storage.group_log_and_tombstones import (
+    Group,
+    State,
+    read_groups,
+    read_state,
+    read_tombstones,
+)
+from shard.storage.lmdb_environment import Environment
 from shard.storage.manifest import IndexManifest
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore

@@ -29,11 +29,11 @@ from shard.partition.recovery import log_damaged
 from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_batches import read_batches
 from shard.partition.writer import has_room
-from shard.segment.columns.presence import presence_of
+from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.group_log import read_groups, read_tombstones
+from shard.storage.group_log_and_tombstones import read_groups, read_tombstones
 
 DEAD_VALUES_MIN = 65_536
 """Dead values of a facet from which rebuilding an index may be worth it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shard.partition.configuration_structures import Generation
     from shard.segment.segment import Segment
-    from shard.storage.environment import Environment
+    from shard.storage.lmdb_environment import Environment
     from shard.storage.stored_documents import DocumentStore
 
 BATCH_ITEMS_MAX = 16_384

@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from common.protocol.messages import IndexEntry
-from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.lmdb_codecs import decode_value, encode_value
+from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import IndexManifest
 from shard.storage.storage_errors import DamagedEnvironment
 

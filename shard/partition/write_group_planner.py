@@ -13,10 +13,10 @@ import numpy as np
 
 from common.errors import InternalError
 from common.placement import hash_id
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
 from shard.segment.columns.external_ids import find_few_live, find_live, hash_ids, is_item_of
-from shard.segment.doc_records import numbers_of, places_of, records_of
+from shard.segment.doc_records_and_places import numbers_of, places_of, records_of
 from shard.storage.lmdb_codecs import as_bytes_array
 
 if TYPE_CHECKING:

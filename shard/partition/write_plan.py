@@ -23,7 +23,7 @@ from common.json.item_scanner import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.partial_updates import ConditionFailed, Inapplicable, resolved
 from common.placement import shown_id
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.segment.columns.external_ids import item_id, shown_id_of
 
 

@@ -42,15 +42,14 @@ from common.protocol.messages import (
     JoinedGroups,
     OutcomesResponse,
 )
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from shard.partition.partition import Partition
 from shard.partition.write_group_planner import Additions, GroupPlanner, Planned
-from shard.segment.doc_records import record_bounds
+from shard.segment.doc_records_and_places import record_bounds
 from shard.segment.segment import Segment
 from shard.storage.change_source_positions import roll_back_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
-from shard.storage.environment import SubDatabase, Transaction
-from shard.storage.group_log import (
+from shard.storage.group_log_and_tombstones import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
     Group,
@@ -60,6 +59,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
+from shard.storage.lmdb_environment import SubDatabase, Transaction
 from shard.storage.newest_group_extent import write_extent
 from shard.storage.storage_errors import StorageFailure, is_disk_full
 

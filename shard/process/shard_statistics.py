@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from common.process.memory_trimming import allocated, resident_bytes
+from common.process.glibc_malloc import allocated, resident_bytes
 from common.protocol.messages import ProcessStatistics
 from shard.caches.lru_cache import (
     BOUNDS_CACHE,

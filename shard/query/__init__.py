@@ -10,7 +10,7 @@ Start at `text/text_search` for text, at `filters/filter_bitsets` for filters. F
     phrases/      adjacent words
     proximity/    words that are close together score more
     pruning/      the best k without scoring every document (block-max)
-    statistics/   document frequencies and lengths, which BM25F needs beforehand
+    bm25_statistics/  document frequencies and lengths, which BM25F needs beforehand
     spelling/     words near a mistyped one; words written as one or as two
     text/         a whole text query: prepared, planned, evaluated, explained
 

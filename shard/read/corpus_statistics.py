@@ -17,26 +17,26 @@ from common.protocol.messages import FieldStatistics, StatisticsRequest, Statist
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived_values import derived
-from shard.query.spelling.spacings import (
-    cut_freqs,
-    cut_freqs_among,
-    spacing_freq,
-    spacing_freq_among,
-)
-from shard.query.statistics.filtered_statistics import (
+from shard.query.bm25_statistics.filtered_statistics import (
     Visible,
     visible_doc_freqs,
     visible_docs,
     visible_field_statistics,
 )
-from shard.query.statistics.segment_statistics import (
+from shard.query.bm25_statistics.segment_statistics import (
     doc_freqs,
     field_statistics,
     freqs_of_near_words,
 )
+from shard.query.spelling.spacing_doc_freqs import (
+    cut_freqs,
+    cut_freqs_among,
+    spacing_freq,
+    spacing_freq_among,
+)
 from shard.query.text.whole_field_matches import whole_freq, whole_freq_among
 from shard.read.field_languages import languages_of
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from common.protocol.messages import (
 from shard.collect.top_hits.hits import Hits, sort_values
 from shard.read.highlight import mark_documents
 from shard.segment.columns.external_ids import find_few_live, is_item_of, shown_id_of
-from shard.segment.doc_records import places_of, records_of_few
+from shard.segment.doc_records_and_places import places_of, records_of_few
 
 if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot

@@ -36,7 +36,7 @@ from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets
 from shard.collect.facets.facet_cube import count_cube
 from shard.collect.facets.range_counts import count_ranges, scope_of_range
-from shard.collect.facets.value_statistics import value_statistics
+from shard.collect.facets.statistics_by_facet_value import value_statistics
 from shard.collect.grouping.distinct import select_distinct
 from shard.collect.grouping.groups import GroupCounter, select_groups
 from shard.collect.nested_elements import matching_elements

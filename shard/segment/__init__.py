@@ -2,7 +2,7 @@
 
     segment            named arrays over a run of documents: a file, mapped
     snapshot           segments minus deleted documents: what a search sees
-    doc_records        document → its record, its place in the order of insertion
+    doc_records_and_places  document → its record, its place in the order of insertion
     doc_sets           sets of documents: bitsets and lists; in files, facet_value_sets
     field_registry     path → field number
     lazy_verification  verifies the blocks of a large file when they are touched

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.kernels.byte_words import count_ones, trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import (
     U32,
     U64,

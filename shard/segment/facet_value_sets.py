@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import count_ones, load_u64
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import (
     U32,

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 
 from common.kernels.decorator import needs_numba
-from common.kernels.extension import loaded
+from common.kernels.extension_loading import loaded
 
 CALL_BLOCKS = 4
 """Blocks verified by one call: a thread that is to stop finishes no more than these."""

@@ -31,7 +31,7 @@ S = TypeVar("S", bound=np.generic)
 
 LARGE_BYTES: Final = 1 << 20
 """Arrays from this size on are files: more than glibc cuts from its arenas (see
-`common.process.memory_trimming`), and few of the smaller ones are in use at once."""
+`common.process.glibc_malloc`), and few of the smaller ones are in use at once."""
 
 EVICT_BYTES: Final = 32 << 20
 """An array is evicted each time that a merge has written this much more of it."""

@@ -5,12 +5,12 @@ trusted? The structures that build and read the arrays know their meaning; here 
 types and bytes.
 
     name                        by
-    docs.*                      doc_records
+    docs.*                      doc_records_and_places
     ids.*                       external_ids
     text.*                      text_index
     facet.<field number>.*      facet_columns
     number.<field number>.*     number_columns
-    presence.*                  presence
+    presence.*                  presence_and_value_kinds
     geo.<field number>.*        geo_columns
     nested.<field number>.*     nested_elements
 

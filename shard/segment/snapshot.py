@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
-from shard.segment.doc_records import docs_of_records
+from shard.segment.doc_records_and_places import docs_of_records
 from shard.segment.doc_sets import full_bitset, remove_docs
 from shard.segment.segment import Segment
 

@@ -1,6 +1,6 @@
 """LMDB, the truth, and the files derived from it.
 
-    environment          the LMDB environment of an index
+    lmdb_environment     the LMDB environment of an index
     reader_gate          many readers of it, or one writer alone
     lmdb_meta_page       its meta pages, checked before LMDB trusts them
     lmdb_page_check      its other pages, checked before LMDB follows them
@@ -10,7 +10,7 @@
     compression_dictionaries  of words or of zstd, trained on the first items of an index
     item_batch_decoding  checks and decodes the items of a page in one pass
     item_compression/    items as sequences of words
-    group_log            recent write groups, and tombstones
+    group_log_and_tombstones  recent write groups; dead records of older ones
     newest_group_extent  shards that the newest group changes, where several hosts share a log
     change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect

@@ -15,8 +15,8 @@ from typing import Final
 
 import orjson
 
-from shard.storage.environment import SubDatabase, Transaction
 from shard.storage.lmdb_codecs import decode_value, encode_value
+from shard.storage.lmdb_environment import SubDatabase, Transaction
 
 _PREFIX: Final = b"position/"
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.kernels.byte_words import load_u32
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u32
 from common.kernels.types import I64Array, U8Array, U64Array, int64, uint64
 from common.page_byte_limit import page_too_large
 from common.placement import xxh64

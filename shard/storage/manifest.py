@@ -3,7 +3,7 @@
     <shard folder>/
       shard.json                which indexes this shard has made            ShardManifest
       index-<number>/
-        data.mdb, lock.mdb      the truth                                    environment.py
+        data.mdb, lock.mdb      the truth                                    lmdb_environment.py
         MANIFEST.json           names the files below                        IndexManifest
         segment-<n>.seg         derived                                      segment/segment.py
         facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment.py

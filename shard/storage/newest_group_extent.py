@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shard.storage.environment import SubDatabase, Transaction
 from shard.storage.lmdb_codecs import decode_value, encode_value
+from shard.storage.lmdb_environment import SubDatabase, Transaction
 
 _KEY: Final = b"reach"
 """Not "extent", under which versions of November 2026 stored less."""

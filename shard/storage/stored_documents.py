@@ -33,7 +33,6 @@ from shard.storage.compression_dictionaries import (
     open_words,
     train_dictionary,
 )
-from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.lmdb_codecs import (
     CODEC_RAW,
     CODEC_WORDS,
@@ -50,6 +49,7 @@ from shard.storage.lmdb_codecs import (
     key_number,
     number_key,
 )
+from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.lmdb_page_check import END
 
 _SIZE_BYTES = 18

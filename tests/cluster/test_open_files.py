@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.process.open_files import TABLE_SIZE
+from common.process.descriptor_limit_and_table import TABLE_SIZE
 from tests.cluster.conftest import Services
 
 

@@ -14,7 +14,7 @@ from common.foreign_settings import FOREIGN_SETTINGS
 from common.index_configuration import effective
 from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS, Limits
-from common.option_parsers import SearchableField, parse_match, parse_typo
+from common.search_option_parsers import SearchableField, parse_match, parse_typo
 
 
 def errors_of(document: object) -> list[tuple[str, str]]:

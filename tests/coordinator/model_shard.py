@@ -47,7 +47,7 @@ from common.protocol.methods import (
     PREPARE,
 )
 from common.protocol.server import Handler, RpcServer
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 
 SECRET = "secret"
 

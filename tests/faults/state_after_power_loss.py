@@ -12,7 +12,7 @@ import orjson
 
 from common import data_directory
 from common.protocol.messages import ApplyRequest, FacetRequest, SearchRequest, SearchResponse
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.value_kinds_and_facet_keys import facet_key
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.snapshots_on_disk import list_snapshots, verify

@@ -10,7 +10,7 @@ import pytest
 
 from common.kernels.decorator import needs_numba
 from shard.segment.segment import BLOCK_BYTES, LAZY_VERIFICATION_BYTES_MIN
-from shard.storage.environment import Environment, SubDatabase
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service, run_command
 from tests.waiting import wait_until

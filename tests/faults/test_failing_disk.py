@@ -55,7 +55,7 @@ from common.protocol.methods import (
     SEARCH,
     Method,
 )
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance.check_and_rebuild import check_index
 from shard.partition.partition import Partition

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from shard.storage.environment import Environment, SubDatabase
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.lmdb_meta_page import read_meta_page
 from tests.faults.failing_disk import COMPILER, FailingDisk
 from tests.faults.page_cache import PAGE, PageCache
@@ -31,7 +31,7 @@ VALUES = {b"%03d" % number: b"former" * 100 for number in range(300)}
 COMMIT = """
 import sys
 from pathlib import Path
-from shard.storage.environment import Environment, SubDatabase
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.storage_errors import StorageFailure
 
 environment = Environment.open(Path(sys.argv[1]), 1 << 30, synced_meta=sys.argv[2])

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from common.errors import ConfigurationSwitched
-from common.protocol.write_operations import Outcome
+from common.protocol.write_operations_and_outcomes import Outcome
 from common.query import AnyOf
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parsed_parameters import SearchParameters

@@ -2,7 +2,7 @@
 
 What is compared is the slope of a line through many samples, not the first and the last one. The
 slope is Theil and Sen's (the median of the slopes of all pairs), which no single sample can bend.
-What is resident moves by megabytes also at rest; what is in use (`memory_trimming.allocated`)
+What is resident moves by megabytes also at rest; what is in use (`glibc_malloc.allocated`)
 by a tenth of that, so it shows a leak first: a state kept of each group is 70 MB of it in the short
 form, a request kept 4 MB. A text kept of each request is seen in the long form only.
 

@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse, IndexEntry, JoinedGroups
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from coordinator.replication.applying.entry_applying import Applier, DividedGroup
 from coordinator.replication.log.log_entries import WriteGroup, operations_of
@@ -21,7 +21,7 @@ from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition
 from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
-from shard.segment.doc_records import places_of, records_of
+from shard.segment.doc_records_and_places import places_of, records_of
 from shard.storage.change_source_positions import read_positions
 from shard.storage.newest_group_extent import Extent, read_extent
 

@@ -16,7 +16,7 @@ from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.segment.builder.all_columns import build_columns
-from shard.segment.doc_records import build_doc_records, records_of
+from shard.segment.doc_records_and_places import build_doc_records, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.value_extraction import Extraction, extract
 from shard.segment.segment import Segment

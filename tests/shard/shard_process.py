@@ -33,7 +33,7 @@ from common.protocol.messages import (
     Welcome,
 )
 from common.protocol.methods import APPLY, APPLY_JOINED, CATALOG, GET, SEARCH, Method
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 
 START_SECONDS = 150
 SECRET = "s3cret"

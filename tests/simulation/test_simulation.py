@@ -45,7 +45,7 @@ from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
 from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
-from shard.storage.environment import Environment
+from shard.storage.lmdb_environment import Environment
 from tests.simulation.cells import NOTHING_WRITTEN
 from tests.simulation.placed_hosts import (
     simulate_moves,

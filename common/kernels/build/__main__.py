@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from common.kernels.build.builder import CannotBuild, build
-from common.kernels.sources import CHECKED_EXTENSION, EXTENSION
+from common.kernels.source_digests import CHECKED_EXTENSION, EXTENSION
 
 if __name__ == "__main__":
     is_checked = "--checked" in sys.argv[1:]

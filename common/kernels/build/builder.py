@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from common.kernels import jit_cache, sources
+from common.kernels import jit_cache, source_digests
 
 if TYPE_CHECKING:
     from common.kernels.build.front_end import FrontEnd
@@ -53,7 +53,7 @@ def build_folder() -> Path:
     shared = jit_cache.user_folder("build")
     if shared is not None and os.access(shared, os.W_OK):
         return shared
-    return sources.ROOT / "build" / "kernels"
+    return source_digests.ROOT / "build" / "kernels"
 
 
 def build(
@@ -75,7 +75,7 @@ def build(
     folder = build_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if not modules and sources.is_current(extension):
+        if not modules and source_digests.is_current(extension):
             return
         # Before anything imports the decorator, which would load the extension that is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
@@ -90,7 +90,8 @@ def build(
             check_tools()
             levels = chosen_levels()
             plan = make_plan(
-                modules or [sources.module_name(path) for path in sources.kernel_files()]
+                modules
+                or [source_digests.module_name(path) for path in source_digests.kernel_files()]
             )
             _Build(plan, folder, levels).run()
             objects = [

@@ -42,9 +42,9 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod, rtsys
 
 from common.kernels import decorator
+from common.kernels.annotations_to_signatures import signatures_of
 from common.kernels.build.optimizer import simplify_kernel
 from common.kernels.build.plan import Plan
-from common.kernels.signatures import signatures_of
 
 types: Final[Any] = _numba_types  # its stubs are incomplete
 _REASON_CHARS_MAX: Final = 400

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numba
 import numpy as np
 
-from common.kernels import sources
+from common.kernels import source_digests
 from common.kernels.build.front_end import Entry, read_entries, write
 from common.kernels.build.machine_code import ProcessorLevel, host_level
 from common.kernels.build.plan import Plan, key_of, tools_key
@@ -201,10 +201,12 @@ def _quote(text: str) -> str:
 
 
 def _sources(plan: Plan) -> str:
-    """Return the table of the files that the kernels come from; see `common.kernels.sources`."""
-    files = (*plan.files, *sources.native_files())
-    table = {os.path.relpath(path, sources.ROOT): sources.digest(path) for path in files}
-    text = sources.MARK.decode() + json.dumps(table)
+    """Return the table of the files that the kernels come from, see `source_digests`."""
+    files = (*plan.files, *source_digests.native_files())
+    table = {
+        os.path.relpath(path, source_digests.ROOT): source_digests.digest(path) for path in files
+    }
+    text = source_digests.MARK.decode() + json.dumps(table)
     return f'__attribute__((visibility("hidden"))) const char sources[] = {_quote(text)};\n'
 
 

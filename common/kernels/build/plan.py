@@ -20,12 +20,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from common.kernels import sources
-from common.kernels.signatures import group_type, interface_of, signatures_of
+from common.kernels import source_digests
+from common.kernels.annotations_to_signatures import group_type, interface_of, signatures_of
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
 _FRONT_END_FILES: Final = ("front_end.py", "optimizer.py")
-_BYTE_WORDS: Final = Path(__file__).parent.parent / "byte_words.py"
+_INTRINSICS: Final = Path(__file__).parent.parent / "intrinsics.py"
 
 
 class CannotPlan(Exception):
@@ -103,7 +103,7 @@ def tools_key() -> str:
     digest = hashlib.blake2b(repr(machine).encode(), digest_size=16)
     for library in _LIBRARIES:
         digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())
-    for path in (*(Path(__file__).with_name(name) for name in _FRONT_END_FILES), _BYTE_WORDS):
+    for path in (*(Path(__file__).with_name(name) for name in _FRONT_END_FILES), _INTRINSICS):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -131,7 +131,7 @@ class _Planner:
         known = set(files)
         for name in sorted(self._constant_modules):
             known |= set(_project_files(name))
-        return Plan(self._kernels, tuple(sorted(known | {_BYTE_WORDS})))
+        return Plan(self._kernels, tuple(sorted(known | {_INTRINSICS})))
 
     def _add(self, name: str) -> Kernel:
         if name in self._kernels:
@@ -188,8 +188,8 @@ class _Planner:
         if isinstance(value, ModuleType) and value.__name__ in ("numpy", "math"):
             return value.__name__
         module = getattr(value, "__module__", "")
-        if module == "common.kernels.byte_words":
-            return "byte_words"  # a part of the tools
+        if module == "common.kernels.intrinsics":
+            return "intrinsics"  # a part of the tools
         if isinstance(value, type) and module in ("numpy", "builtins"):
             return value.__qualname__
         raise CannotPlan(f"{what} is neither a constant nor a kernel: {value!r}")
@@ -197,7 +197,7 @@ class _Planner:
     def _note_module(self, module: str, used: str) -> None:
         """Note the module that a kernel's name was imported from."""
         origin = _imports_of(module).get(used)
-        if origin is not None and origin.partition(".")[0] in sources.PACKAGES:
+        if origin is not None and origin.partition(".")[0] in source_digests.PACKAGES:
             self._constant_modules.add(origin)
 
 
@@ -244,7 +244,7 @@ def _project_files(module: str) -> Iterator[Path]:
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
-        if name in seen or file is None or name.partition(".")[0] not in sources.PACKAGES:
+        if name in seen or file is None or name.partition(".")[0] not in source_digests.PACKAGES:
             continue
         seen.add(name)
         yield Path(file)

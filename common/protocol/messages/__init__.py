@@ -9,7 +9,6 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 """
 
 from common.protocol.messages.backup import BackupRequest
-from common.protocol.messages.between_hosts import GroupOutcomesRequest, HostProgress, OtherProgress
 from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
 from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
@@ -18,6 +17,11 @@ from common.protocol.messages.handshake_and_catalog import (
     PrepareConfiguration,
     SnapshotSource,
     Welcome,
+)
+from common.protocol.messages.host_progress_and_outcomes import (
+    GroupOutcomesRequest,
+    HostProgress,
+    OtherProgress,
 )
 from common.protocol.messages.item_reads import (
     FetchRequest,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
-from common.option_parsers import LANGUAGES
+from common.search_option_parsers import LANGUAGES
 from coordinator.cli.importers.engine_exports import (
     converting,
     fetch_object,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
-from common.option_parsers import parse_typo_lengths
+from common.search_option_parsers import parse_typo_lengths
 from coordinator.cli.importers.geo_point_conversion import as_point, point_fields
 from coordinator.cli.sources.item_json import pieces_of
 from coordinator.cli.sources.source import SourceError, counted

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from common.option_parsers import LANGUAGES, parse_language
+from common.search_option_parsers import LANGUAGES, parse_language
 from coordinator.cli.importers.engine_exports import converting, object_of
 from coordinator.cli.importers.imported_index import (
     FACET_SIZE_MAX,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from common.option_parsers import parse_language
+from common.search_option_parsers import parse_language
 from coordinator.cli.importers.engine_exports import (
     converting,
     fetch,

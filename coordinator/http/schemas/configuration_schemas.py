@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from common.option_parsers import LANGUAGES
+from common.search_option_parsers import LANGUAGES
 from coordinator.http.schemas.schema_parts import (
     FIELD_SCHEMA,
     TEXT_SCHEMA,

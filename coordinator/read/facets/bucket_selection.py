@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.kernels.decorator import kernel
-from common.kernels.heaps import replace_least
+from common.kernels.top_k_heap import replace_least
 from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters

@@ -36,10 +36,10 @@ from common.analysis.tokenizer import (
     token_buffers,
     tokenize_span,
 )
-from common.kernels.byte_spans import are_equal
-from common.kernels.byte_words import count_ones, load_u64
+from common.kernels.array_growth import grown
+from common.kernels.byte_equality import are_equal
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
+from common.kernels.intrinsics import count_ones, load_u64
 from common.kernels.types import (
     U8,
     U64,

@@ -44,9 +44,9 @@ from common.analysis.analyzer import (
 from common.analysis.language_and_typos_by_field import TypoLengths, typo_groups
 from common.analysis.stop_words import stop_words
 from common.index_configuration import IndexConfiguration
-from common.option_parsers import PrefixMode, TypoMode
 from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word
+from common.search_option_parsers import PrefixMode, TypoMode
 from coordinator.read.text.notations import (
     LANGUAGE_DEFAULT,
     LANGUAGES_REMEMBERED_MAX,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from common.deadline import Deadline
-from common.option_parsers import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsResponse, TextQuery
 from common.protocol.methods import STATISTICS
 from common.query import Filter, Word
+from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster

@@ -19,7 +19,7 @@ from common.process.logs import Log
 from common.protocol.framing import JOIN_BYTES_MAX
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
 from common.protocol.methods import APPLY, APPLY_JOINED
-from common.protocol.write_operations import Outcome
+from common.protocol.write_operations_and_outcomes import Outcome
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState
 from coordinator.replication.log.log_entries import WriteGroup

@@ -4,7 +4,7 @@ drill_sideways     what counts are within: all, or without a facet's own clauses
 facet_counts       matches by facet value
 match_value_pairs  pairs of a match and a value, for more than a count
 tree_counts        matches by node of a tree
-value_statistics   min, max and sum of numbers by facet value
+statistics_by_facet_value  min, max and sum of numbers by facet value
 
 range_counts       matches by interval
 histograms         by interval of numbers

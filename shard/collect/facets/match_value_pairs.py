@@ -1,7 +1,7 @@
 """Distinct pairs of a matching document and a facet value.
 
 Counts need no pairs (`facet_counts`); everything beyond a count is computed from them, such as
-statistics of another field by value (`value_statistics`).
+statistics of another field by value (`statistics_by_facet_value`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shard.collect.nested_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.number_columns import NumberColumn, number_column
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.columns.sort_columns import plain_number
 from shard.segment.columns.text_columns import text_column
 

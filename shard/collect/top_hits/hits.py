@@ -15,7 +15,7 @@ from shard.collect.nested_elements import element_order
 from shard.collect.top_hits.random_order import random_numbers
 from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.sort_columns import SortColumn, sort_column
-from shard.segment.doc_records import numbers_of
+from shard.segment.doc_records_and_places import numbers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.doc_records import places_of
+from shard.segment.doc_records_and_places import places_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,7 +29,7 @@ from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
 from shard.segment.columns.sort_columns import MISSING_KEY, rank_texts
-from shard.segment.doc_records import (
+from shard.segment.doc_records_and_places import (
     DocRecords,
     doc_records,
     place_bounds,

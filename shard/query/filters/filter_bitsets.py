@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
 
-from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import U32Array, U64Array, uint64
 from common.placement import hash_id
 from common.query import (
@@ -63,9 +63,9 @@ from shard.segment.columns.external_ids import find_live, is_item_of
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import ElementSegment, element_segment
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.columns.text_columns import needs_texts, text_column
-from shard.segment.doc_records import records_of
+from shard.segment.doc_records_and_places import records_of
 from shard.segment.doc_sets import (
     add_docs,
     bitset_of,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U8Array, U32Array, U64Array, int64
 from shard.query.postings.position_blocks import (

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import prefetch
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import prefetch
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists, length_offset

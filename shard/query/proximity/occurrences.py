@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import I64Array, U64Array, int64, uint64
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity

@@ -39,8 +39,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
-from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import count_ones
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.query.postings.posting_list_scan import Matched, ScoredTerm, scan, scan_scratch
 from shard.query.postings.term_conjunction import (

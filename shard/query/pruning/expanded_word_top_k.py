@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
 from common.kernels.types import (
     F64Array,
     I64Array,

@@ -38,7 +38,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from common.process.memory_trimming import on_new_pages
+from common.process.glibc_malloc import on_new_pages
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.posting_list_scan import ScoredTerm

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.heaps import replace_least
 from common.kernels.order_checks import expect_ascending
+from common.kernels.top_k_heap import replace_least
 from common.kernels.types import I64Array, U32Array, int64, uint64
 
 GREATEST: Final = np.iinfo(np.int64).max

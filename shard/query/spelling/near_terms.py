@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.deadline import check_call
-from common.kernels.byte_words import count_ones
 from common.kernels.decorator import kernel
-from common.kernels.heaps import replace_least
+from common.kernels.intrinsics import count_ones
 from common.kernels.order_checks import expect_ascending
+from common.kernels.top_k_heap import replace_least
 from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
+from shard.query.bm25_statistics.segment_statistics import count_docs_of, count_terms
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_intersection import narrow
 from shard.query.postings.term_conjunction import count_with_all_terms
-from shard.query.spelling.spacings import docs_with_all_of
-from shard.query.statistics.segment_statistics import count_docs_of, count_terms
+from shard.query.spelling.spacing_doc_freqs import docs_with_all_of
 from shard.segment.doc_sets import NO_BITS, bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.text.bitset_postings import DenseLists, find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U32Array, int64
 from shard.segment.text.postings import PostingLists

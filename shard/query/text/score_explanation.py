@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.array_growth import grown_rows
 from common.kernels.decorator import kernel
-from common.kernels.growth import grown_rows
 from common.kernels.types import Rows, U32Array
 from common.query import Phrase, Word
 from shard.query.scoring.bm25f import (

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
+from common.kernels.array_growth import grown
 from common.kernels.decorator import kernel
-from common.kernels.growth import grown
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived_values import derived, derived_by_key, is_made

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from common.facet_dictionary import FacetDictionary
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns.object_columns import ObjectColumns, merge_object_columns
-from shard.segment.doc_records import TABLE_NAMES, build_doc_records, merge_doc_records
+from shard.segment.doc_records_and_places import TABLE_NAMES, build_doc_records, merge_doc_records
 from shard.segment.facet_value_sets import StoredSets
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.items.value_extraction import Extraction, extract

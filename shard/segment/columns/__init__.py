@@ -1,7 +1,7 @@
 """Values by document, field by field.
 
 values_by_column   values → columns: the first step of every builder of one
-presence           field → documents that have it, by form of the value
+presence_and_value_kinds  field → documents that have it, by form of the value
 facet_columns      document ↔ facet values; made and merged by facet_column_builder, counted by
                    code_counting
 facet_rows         the codes of several facets of a document together

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from common.kernels.byte_words import copy_32, prefetch
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import copy_32, prefetch
 from common.kernels.types import U8Array, U16Array, U32Array, int64, uint32
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.kernels.byte_words import prefetch
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import prefetch
 from common.kernels.types import U8Array, U32Array, U64Array, int64, uint8, uint32, uint64
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import FACET_ROWS_CACHE

@@ -36,7 +36,7 @@ from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.columns.sort_columns import (
     EMPTY_TEXT_KEY,
     FALSE_KEY,

@@ -9,7 +9,7 @@ have the same columns as those of documents, by element.
     nested.<f>.docs            0 0 1       document of each element, ascending
     nested.<f>.facet.<g>.*     M L S       as in facet_columns, by element; the same dictionaries
     nested.<f>.number.<g>.*    - 9 -       as in number_columns
-    nested.<f>.presence.*                  as in presence
+    nested.<f>.presence.*                  as in presence_and_value_kinds
 
 Elements are numbered in document order. An array item that is not an object becomes an element
 without fields, so that positions are those in the array; the items of an array in the array are
@@ -35,7 +35,7 @@ from common.value_kinds_and_facet_keys import Shape, ValueKind
 from shard.caches.derived_values import derived_by_key
 from shard.segment.columns.facet_column_builder import build_facets, merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
-from shard.segment.columns.presence import build_presence, merge_presence
+from shard.segment.columns.presence_and_value_kinds import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.items.value_extraction import NO_FIELD
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator

@@ -57,7 +57,7 @@ from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.code_counting import Codes
 from shard.segment.columns.number_columns import number_column, split_number
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.columns.text_columns import (
     TextColumn,
     needs_texts,

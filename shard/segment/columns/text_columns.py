@@ -25,17 +25,17 @@ from pyroaring import FrozenBitMap
 from common.analysis.collation import collator
 from common.analysis.collation_names import CODE_POINTS
 from common.facet_dictionary import FacetDictionary
-from common.kernels.byte_words import prefetch
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import prefetch
 from common.kernels.types import I64Array, U8Array, U32Array, int64, uint32
 from common.key_arena import KeyArena
 from common.string_sort import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.facet_column_builder import build_column
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.presence import presence_of
+from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
-from shard.segment.doc_records import records_of
+from shard.segment.doc_records_and_places import records_of
 from shard.segment.items.value_extraction import extract
 from shard.segment.items.value_parsing import canonical_keys
 

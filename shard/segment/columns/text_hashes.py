@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64
 from common.kernels.types import U64, I64Array, U8Array, U64Array, uint64
 
 if TYPE_CHECKING:

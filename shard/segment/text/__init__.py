@@ -8,8 +8,8 @@ postings_cursor    walks along a posting list
 postings_writer    writes one
 positions          where in a field a term occurs
 prefix_lists       first letters → one posting list
-prefix_list_entries  its entries in a batch
-postings_union     its entries in a merge: those of several terms
+prefix_entries_in_batch  its entries: words of a batch, counted
+prefix_entries_in_merge  its entries: those of several terms, added up
 bitset_postings    common term → bitset, and from a document to its entries
 field_lengths      words of each field of a document (norms)
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import count_ones, load_u64
 from common.kernels.types import U8Array, int64, uint64
 
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import load_u32, load_u64, store_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import load_u32, load_u64, store_u64
 from common.kernels.types import U32, U64, I64Array, U8Array, U32Array, int64, uint32, uint64
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
 The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
 Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the traversal in its
-section 5). The entries of a batch are counted document by document (`prefix_list_entries`). A merge
-copies the lists that its parts have, under new ordinals; sums (`postings_union`) are only needed
-for the parts in which a prefix has too few entries for a list.
+section 5). The entries of a batch are counted document by document (`prefix_entries_in_batch`). A
+merge copies the lists that its parts have, under new ordinals; sums (`prefix_entries_in_merge`) are
+only needed for the parts in which a prefix has too few entries for a list.
 
 Costs: 10 ns an entry of a list in a batch, and in a merge; a term is in two of them, so merging
 text takes twice as long. One byte an entry on disk; only the lists that are searched are read.
@@ -43,7 +43,15 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, int64
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.text.postings import POSTINGS_PADDING, Entries, PostingLists, new_block
-from shard.segment.text.postings_union import (
+from shard.segment.text.postings_writer import (
+    ListInWriting,
+    Written,
+    end_list,
+    lists_room,
+    open_list,
+)
+from shard.segment.text.prefix_entries_in_batch import BatchWords, append_entries, count_prefixes
+from shard.segment.text.prefix_entries_in_merge import (
     NewDocs,
     SumScratch,
     TermCover,
@@ -52,14 +60,6 @@ from shard.segment.text.postings_union import (
     count_entries,
     open_lists,
 )
-from shard.segment.text.postings_writer import (
-    ListInWriting,
-    Written,
-    end_list,
-    lists_room,
-    open_list,
-)
-from shard.segment.text.prefix_list_entries import BatchWords, append_entries, count_prefixes
 from shard.segment.text.vocabulary import Terms, lower_bound, num_spellings
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from common.analysis.tokenizer import (
     token_buffers,
     tokenize_span,
 )
-from common.kernels.byte_words import load_u64, prefetch
+from common.kernels.array_growth import grown, grown_rows
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown, grown_rows
+from common.kernels.intrinsics import load_u64, prefetch
 from common.kernels.types import (
     U64,
     BoolArray,

@@ -45,7 +45,7 @@ from shard.segment.text.postings_writer import (
     reserve_lists,
     trim_lists,
 )
-from shard.segment.text.prefix_list_entries import BatchWords
+from shard.segment.text.prefix_entries_in_batch import BatchWords
 from shard.segment.text.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
 from shard.segment.text.text_index import InvertedText, text_arrays
 from shard.segment.text.vocabulary import TERM_PADDING, sort_ties

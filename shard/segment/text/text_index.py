@@ -24,7 +24,7 @@ from shard.segment.text.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.text.field_lengths import FieldLengths
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import PostingLists
-from shard.segment.text.prefix_list_entries import BatchWords
+from shard.segment.text.prefix_entries_in_batch import BatchWords
 from shard.segment.text.prefix_lists import PrefixPart, PrefixRanges, add_prefix_lists
 from shard.segment.text.vocabulary import Terms, Vocabulary, finish_vocabulary
 

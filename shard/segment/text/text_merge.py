@@ -19,8 +19,8 @@ from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import merge_lengths
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import POSTINGS_PADDING, PostingLists
-from shard.segment.text.postings_union import NewDocs
 from shard.segment.text.postings_writer import lists_room
+from shard.segment.text.prefix_entries_in_merge import NewDocs
 from shard.segment.text.prefix_lists import PrefixPart, PrefixRanges
 from shard.segment.text.term_lists_merge import (
     Filled,

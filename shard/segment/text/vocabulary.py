@@ -46,10 +46,10 @@ import numpy as np
 
 from common.analysis.accented_spellings import SPELLING_END
 from common.analysis.edit_distance import distance_to_one, osa_distance
+from common.kernels.array_growth import grown
 from common.kernels.big_endian import load_big_endian
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
-from common.kernels.growth import grown
+from common.kernels.intrinsics import load_u64
 from common.kernels.types import (
     U32,
     U64,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64
 from common.kernels.types import U64, U8Array, uint64
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.big_endian import load_big_endian
-from common.kernels.byte_words import copy_32
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import copy_32
 from common.kernels.types import U64, U8Array, int64, uint64
 from shard.storage.item_compression.word_cutting import SPACE, TOKEN_BYTES_MAX
 from shard.storage.item_compression.word_dictionary import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_spans import are_equal
+from common.kernels.byte_equality import are_equal
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint64
 from shard.storage.item_compression.word_cutting import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64
 from common.kernels.order_checks import expect_ascending, expect_sorted
 from common.kernels.types import U8Array, U32Array, int64
 from shard.segment.text.postings_cursor import gallop

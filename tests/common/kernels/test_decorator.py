@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from common.kernels.annotations_to_signatures import group_type, signatures_of
 from common.kernels.decorator import arguments, kernel
-from common.kernels.signatures import group_type, signatures_of
 from common.kernels.types import U8, U64, I64Array, ReadOnly, Rows, U8Array, U32Array, uint64
 from tests.service import ROOT
 

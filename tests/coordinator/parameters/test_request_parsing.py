@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest, NotFound, ServiceError
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from common.option_parsers import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
+from common.search_option_parsers import SearchableField
 from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parameter_table import FACET_BY_NAME, SEARCH_BY_NAME
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters

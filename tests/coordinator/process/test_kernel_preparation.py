@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.kernels import extension, sources
+from common.kernels import extension_loading, source_digests
 from common.process.python_command import python_command
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.kernel_preparation import prepare_kernels
@@ -35,9 +35,9 @@ def listener() -> StartupListener:
 def stale(monkeypatch: pytest.MonkeyPatch) -> Path:
     """An extension that its sources have outdated."""
     monkeypatch.setenv("FACETD_KERNELS", "")  # and so restored, whatever a test makes of it
-    monkeypatch.setattr(sources, "is_current", lambda path: False)
-    monkeypatch.setattr(extension, "can_build", lambda path: True)
-    return sources.EXTENSION
+    monkeypatch.setattr(source_digests, "is_current", lambda path: False)
+    monkeypatch.setattr(extension_loading, "can_build", lambda path: True)
+    return source_digests.EXTENSION
 
 
 async def test_numba_needs_no_extension(
@@ -53,13 +53,13 @@ async def test_changed_kernels_are_compiled_and_the_listener_says_so(
     listener: StartupListener, stale: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([False, True])
-    monkeypatch.setattr(sources, "is_current", lambda path: next(found))
+    monkeypatch.setattr(source_digests, "is_current", lambda path: next(found))
     vouched: list[Path] = []
-    monkeypatch.setattr(extension, "vouch", vouched.append)
-    monkeypatch.setattr(extension, "prepare", vouched.append)
+    monkeypatch.setattr(extension_loading, "vouch", vouched.append)
+    monkeypatch.setattr(extension_loading, "prepare", vouched.append)
     aside = Aside(True)
     assert await prepare_kernels(listener, aside)
-    assert aside.commands == [extension.build_command(stale)]
+    assert aside.commands == [extension_loading.build_command(stale)]
     assert vouched == [stale, stale]
     assert "compiled" in str(listener.doing)
 
@@ -83,5 +83,5 @@ async def test_without_kernels_nothing_can_start(
     listener: StartupListener, stale: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FACETD_KERNELS", "quick")
-    with pytest.raises(extension.KernelsMissing, match="use checked or numba"):
+    with pytest.raises(extension_loading.KernelsMissing, match="use checked or numba"):
         await prepare_kernels(listener, Aside())

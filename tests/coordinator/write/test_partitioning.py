@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.placement import shard_of_id
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.write.partitioning import divide, divide_operations, places_of
 
 

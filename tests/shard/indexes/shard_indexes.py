@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.indexes import indexes as module
 from shard.indexes.catalog_follower import CatalogFollower

@@ -21,7 +21,7 @@ from shard.indexes.closing_indexes import ClosingIndexes
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merge_scheduler import MergeScheduler
 from shard.partition.partition import Partition
-from shard.storage import environment
+from shard.storage import lmdb_environment
 from tests.shard.indexes.shard_indexes import (
     CATALOG,
     SETTINGS,
@@ -224,13 +224,13 @@ async def test_openings_wait_while_many_indexes_are_being_closed(
 async def test_an_environment_that_takes_long_to_close_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shut = environment._shut
+    shut = lmdb_environment._shut
 
     def shut_slowly(*arguments: Any) -> None:
         time.sleep(0.05)
         shut(*arguments)
 
-    monkeypatch.setattr(environment, "_shut", shut_slowly)
+    monkeypatch.setattr(lmdb_environment, "_shut", shut_slowly)
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await restarted(tmp_path, 2, ShardSettings(open_indexes_max=1))
     for number in (1, 2) * 4:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from common import data_directory
 from common.errors import Unavailable
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance import check_and_rebuild
 from shard.maintenance.check_and_rebuild import check_index, main, rebuild_index
@@ -26,11 +26,11 @@ from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch
 from shard.partition.writer import Writer
-from shard.segment.doc_records import places_of, records_of
+from shard.segment.doc_records_and_places import places_of, records_of
 from shard.segment.segment import Segment
-from shard.storage.environment import Environment, SubDatabase
-from shard.storage.group_log import State, read_state, write_state
+from shard.storage.group_log_and_tombstones import State, read_state, write_state
 from shard.storage.lmdb_codecs import number_key
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,

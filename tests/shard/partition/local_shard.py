@@ -9,17 +9,17 @@ import numpy as np
 import orjson
 
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
 from shard.partition.writer import Writer
-from shard.segment.doc_records import places_of, records_of
+from shard.segment.doc_records_and_places import places_of, records_of
 from shard.segment.snapshot import Snapshot
-from shard.storage.environment import SubDatabase
 from shard.storage.lmdb_codecs import number_key
+from shard.storage.lmdb_environment import SubDatabase
 
 SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=40)
 

@@ -10,7 +10,7 @@ import xxhash
 
 from common.errors import InternalError, InvalidRequest, StorageFull
 from common.protocol.messages import IndexEntry, SnapshotSource
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.backup_and_restore import copy_truth, put_back
 from shard.partition.partition import Partition

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition import reindex as reindex_module

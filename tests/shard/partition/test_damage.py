@@ -12,13 +12,13 @@ import pytest
 
 from common.errors import InternalError
 from common.process import logs
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.maintenance.check_and_rebuild import check_index, drop_damaged, rebuild_index
 from shard.partition.merge_and_flush import flush
 from shard.partition.partition import Partition
 from shard.segment import segment
-from shard.storage.environment import Environment, SubDatabase
 from shard.storage.lmdb_codecs import number_key
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.storage_errors import DamagedEnvironment
 from tests.shard.partition.local_shard import (
     SETTINGS,

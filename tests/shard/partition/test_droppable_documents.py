@@ -9,10 +9,10 @@ from pyroaring import FrozenBitMap
 
 from shard.partition import droppable_documents
 from shard.partition.droppable_documents import count_droppable, droppable_docs
-from shard.segment.doc_records import build_doc_records
+from shard.segment.doc_records_and_places import build_doc_records
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.storage.group_log import Group
+from shard.storage.group_log_and_tombstones import Group
 
 FIRST_RECORD = 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shard.partition.logged_groups import LoggedGroups
-from shard.storage.group_log import Group, State
+from shard.storage.group_log_and_tombstones import Group, State
 
 
 def _group(seq: int) -> Group:

@@ -16,7 +16,7 @@ import pytest
 
 from common.process import fault_injection
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import merge_scheduler
 from shard.partition.merge_and_flush import flush, work
@@ -24,9 +24,9 @@ from shard.partition.merge_scheduler import Job, MergeScheduler
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.segment.doc_records import records_of
+from shard.segment.doc_records_and_places import records_of
 from shard.segment.snapshot import Snapshot
-from shard.storage.environment import SubDatabase
+from shard.storage.lmdb_environment import SubDatabase
 
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from common.process import fault_injection
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition.merge_and_flush import flush, work
@@ -19,8 +19,8 @@ from shard.partition.reindex import Reindex
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import needs_documents
 from shard.segment.segment import Segment
-from shard.storage.environment import SubDatabase
 from shard.storage.lmdb_codecs import number_key
+from shard.storage.lmdb_environment import SubDatabase
 from tests.shard.partition.local_shard import Shard, damage_item, index_entry, reconfigure
 
 

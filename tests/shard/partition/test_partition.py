@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.indexes.closed_index import ClosedIndex
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.reindex import Reindex

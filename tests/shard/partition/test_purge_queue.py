@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from shard.partition.purge_queue import PurgeQueue
-from shard.segment.doc_records import build_doc_records
+from shard.segment.doc_records_and_places import build_doc_records
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 

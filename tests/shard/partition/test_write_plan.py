@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError
 from common.placement import shown_id
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, WritePlan, merge_items, version_of
 from shard.partition.write_plan import plan_writes as plan_with_ids
 

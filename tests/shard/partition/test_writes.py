@@ -13,15 +13,15 @@ import pytest
 from common.errors import InternalError, StorageFull, Unavailable
 from common.process import fault_injection
 from common.protocol.messages import ApplyResponse, OutcomesResponse
-from common.protocol.write_operations import Operation, Outcome
+from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.change_source_positions import read_positions
-from shard.storage.environment import Environment, SubDatabase
-from shard.storage.group_log import read_state
+from shard.storage.group_log_and_tombstones import read_state
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from tests.shard.partition.local_shard import (
     Shard,
     index_entry,

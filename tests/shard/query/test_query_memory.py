@@ -11,9 +11,9 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Word
 from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.pruning.score_bounds import find_bounds
-from shard.query.spelling.spacings import cut_freqs, spacing_freq
-from shard.query.statistics.segment_statistics import doc_freqs
+from shard.query.spelling.spacing_doc_freqs import cut_freqs, spacing_freq
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text

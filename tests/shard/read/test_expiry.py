@@ -18,7 +18,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
-from shard.query.statistics.segment_statistics import doc_freqs
+from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.terms import expansion
 from shard.query.text import text_cost
 from shard.read import corpus_statistics, matching, search_cost, searcher

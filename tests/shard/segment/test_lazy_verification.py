@@ -211,8 +211,8 @@ import mmap, os, sys
 from pathlib import Path
 import numpy as np
 import xxhash
-from common.kernels import decorator  # loads the extension
-from common.kernels.extension import loaded
+from common.kernels import decorator  # loads the extension_loading
+from common.kernels.extension_loading import loaded
 BLOCK = 1 << 18
 contents = [bytes([number]) * (2 * BLOCK) for number in range(1, 5)]
 paths = [Path(sys.argv[1], str(number)) for number in range(1, 5)]

@@ -12,7 +12,7 @@ from shard.storage.change_source_positions import (
     roll_back_positions,
     write_positions,
 )
-from shard.storage.environment import Environment
+from shard.storage.lmdb_environment import Environment
 
 
 @pytest.fixture

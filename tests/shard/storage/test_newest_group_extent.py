@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shard.storage.environment import Environment, SubDatabase
 from shard.storage.lmdb_codecs import encode_value
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.newest_group_extent import Extent, read_extent, write_extent
 
 

@@ -16,8 +16,8 @@ from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
 from shard.storage import item_batch_decoding, stored_documents
 from shard.storage.compression_dictionaries import train_dictionary
-from shard.storage.environment import Environment, SubDatabase
 from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
+from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.stored_documents import READ_AT_ONCE_MAX, DocumentStore
 
 

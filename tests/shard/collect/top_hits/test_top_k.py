@@ -18,7 +18,7 @@ from shard.collect.top_hits.hits import Hits, packed_sort_values, sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
-from shard.segment.doc_records import records_of
+from shard.segment.doc_records_and_places import records_of
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)

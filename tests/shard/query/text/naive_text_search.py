@@ -22,9 +22,9 @@ from common.term_weights import (
     clause_weights,
     stem_factor,
 )
+from shard.query.bm25_statistics.segment_statistics import doc_freqs, field_statistics
 from shard.query.proximity.proximity_scores import CHAIN_MAX, WINDOW
 from shard.query.scoring.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, T_MAX, TIER_OF_KIND
-from shard.query.statistics.segment_statistics import doc_freqs, field_statistics
 from shard.query.text.prepared_query import proximity_pairs, tier_step, tiers_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView

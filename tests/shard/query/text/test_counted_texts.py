@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from shard.query.spelling.spacings import (
+from shard.query.spelling.spacing_doc_freqs import (
     cut_freqs,
     cut_freqs_among,
     spacing_freq,

@@ -18,7 +18,7 @@ from common.analysis.language_and_typos_by_field import FieldClass, Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
-from shard.query.statistics.segment_statistics import doc_freqs
+from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score

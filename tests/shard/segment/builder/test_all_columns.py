@@ -20,7 +20,7 @@ from shard.segment.columns.external_ids import find_few_live, find_live, is_item
 from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column, split_number
-from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.doc_sets import empty_bitset, list_docs
 from shard.segment.facet_value_sets import StoredSets, measure_stored
 from shard.segment.field_registry import FieldRegistry

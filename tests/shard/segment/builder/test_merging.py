@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from common.process.memory_trimming import trim
+from common.process.glibc_malloc import trim
 from shard.partition.derived_files import DerivedFiles
 from shard.segment import merge_allocator
 from shard.segment.builder.segment_builder import make_doc_maps, merge_segments, merge_to_file

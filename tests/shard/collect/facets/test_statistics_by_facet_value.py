@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import SUM_BITS, FacetRequest, ValueStatisticsRequest
 from shard.collect.facets.drill_sideways import CountedMatches
-from shard.collect.facets.value_statistics import value_statistics
+from shard.collect.facets.statistics_by_facet_value import value_statistics
 from shard.query.matches import Matches
 from tests.shard.columns_model import Item, World
 

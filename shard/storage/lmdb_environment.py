@@ -4,8 +4,8 @@ Questions it answers: which sub-database maps what to what; is the file whole; i
 
     <folder of the index>/data.mdb
       documents    maps record (u64) to the stored item              stored_documents.py
-      groups       maps seq (u64) to what a recent write group did   group_log.py
-      tombstones   maps record >> 16 (u64) to deleted low halves     group_log.py
+      groups       maps seq (u64) to what a recent write group did   group_log_and_tombstones.py
+      tombstones   maps record >> 16 (u64) to deleted low halves     group_log_and_tombstones.py
       meta         maps a name to a counter, a dictionary, ...       (state, dictionary/<n>)
 
 Keys are big-endian, so that LMDB's byte order is the numbers' order and records are appended to the
@@ -48,7 +48,7 @@ import lmdb
 
 from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
-from common.process.memory_trimming import on_new_pages
+from common.process.glibc_malloc import on_new_pages
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_meta_page import MetaPage, read_meta_page
 from shard.storage.lmdb_page_check import DamagedPage, Pages

@@ -1,9 +1,9 @@
-"""Spans of bytes, compared within kernels."""
+"""Whether two runs of bytes are equal, within kernels."""
 
 from __future__ import annotations
 
-from common.kernels.byte_words import load_u64
 from common.kernels.decorator import kernel
+from common.kernels.intrinsics import load_u64
 from common.kernels.types import U8Array
 
 

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from shard.storage.environment import SubDatabase, Transaction
 from shard.storage.lmdb_codecs import decode_value, encode_value, key_number, number_key
+from shard.storage.lmdb_environment import SubDatabase, Transaction
 
 _GROUP = struct.Struct("<QIII")
 _STATE = struct.Struct("<QQQQ")
@@ -70,7 +70,7 @@ class Group:
         seq: its number.
         first_record, num_records: the records that it added.
         deleted: uint64, records that it deleted (of earlier groups, or its own).
-        outcomes: a byte by operation: `common.protocol.write_operations.Outcome`.
+        outcomes: a byte by operation: `common.protocol.write_operations_and_outcomes.Outcome`.
     """
 
     seq: int

@@ -16,8 +16,8 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError, StorageFull, Unavailable
-from shard.storage import environment as environment_module
-from shard.storage.environment import (
+from shard.storage import lmdb_environment
+from shard.storage.lmdb_environment import (
     MAP_BYTES_MIN,
     MAP_GROWTH,
     ROOM_BYTES,
@@ -365,7 +365,7 @@ def test_file_that_may_not_be_read_is_not_called_damaged(
 def test_a_read_without_a_reader_slot_is_refused_but_nothing_is_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment_module, "READERS_MAX", 1)
+    monkeypatch.setattr(lmdb_environment, "READERS_MAX", 1)
     environment = Environment.create(tmp_path, _MAP)
     with environment.read():
         with pytest.raises(Unavailable, match="READERS_FULL"), environment.read():
@@ -397,7 +397,7 @@ def test_an_environment_that_cannot_be_read_yet_can_be_opened_later(
 def test_environment_that_cannot_be_mapped_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment_module, "MAP_BYTES_MIN", 1 << 60)
+    monkeypatch.setattr(lmdb_environment, "MAP_BYTES_MIN", 1 << 60)
     with pytest.raises(OSError, match="allocate memory"):
         Environment.create(tmp_path, 1 << 60)
 
@@ -459,7 +459,7 @@ def test_map_grows_repeatedly_while_many_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        environment_module, "_map_bytes_for", lambda num_bytes, _: (num_bytes // _STEP + 1) * _STEP
+        lmdb_environment, "_map_bytes_for", lambda num_bytes, _: (num_bytes // _STEP + 1) * _STEP
     )
     environment = Environment.create(tmp_path, _MAP)
     is_over = threading.Event()
@@ -526,7 +526,7 @@ def test_copy_leaves_room_to_grow_meanwhile(tmp_path: Path) -> None:
 def test_map_that_cannot_grow_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = Environment.create(tmp_path, 1 << 60)
     environment.change(_put(0))
-    monkeypatch.setattr(environment_module, "MAP_GROWTH", 1 << 40)
+    monkeypatch.setattr(lmdb_environment, "MAP_GROWTH", 1 << 40)
 
     with pytest.raises(StorageFull, match="address space"):
         environment.change(_put(1, MAP_BYTES_MIN))

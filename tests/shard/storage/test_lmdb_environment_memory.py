@@ -17,25 +17,25 @@ from pathlib import Path
 
 import numpy as np
 
-from common.process import memory_trimming
-from shard.storage.environment import Environment
+from common.process import glibc_malloc
+from shard.storage.lmdb_environment import Environment
 
 folder = Path(sys.argv[1])
 for number in range({NUM_ENVIRONMENTS}):
     (folder / str(number)).mkdir()
     Environment.create(folder / str(number), 1 << 24).close()
-memory_trimming.configure_allocator()
+glibc_malloc.configure_allocator()
 # Free memory in the arena, of pages that were used: what a process has after some work.
 used = [np.ones(1 << 20, np.uint8) for _ in range(100)]
 kept = np.ones(1 << 16, np.uint8)
 del used
 opened = [Environment.open(folder / str(number)) for number in range({NUM_ENVIRONMENTS})]
-memory_trimming.trim()
-resident = memory_trimming.resident_bytes()
+glibc_malloc.trim()
+resident = glibc_malloc.resident_bytes()
 for environment in opened:
     environment.close()
-memory_trimming.trim()
-print(resident - memory_trimming.resident_bytes())
+glibc_malloc.trim()
+print(resident - glibc_malloc.resident_bytes())
 """
 
 

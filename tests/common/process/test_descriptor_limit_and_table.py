@@ -8,7 +8,7 @@ import sys
 import pytest
 
 PRINT_TABLE_SIZE = (
-    "from common.process.open_files import enlarge_descriptor_table\n"
+    "from common.process.descriptor_limit_and_table import enlarge_descriptor_table\n"
     "enlarge_descriptor_table()\n"
     "print(next(line for line in open('/proc/self/status') if line.startswith('FDSize')))\n"
 )

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from pyroaring import FrozenBitMap
 
-from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import (
     U8,
     U32,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from common.kernels import sources
+from common.kernels import source_digests
 from common.process.python_command import let_processes_find_us, python_command
 
 _VOUCHED: Final = "FACETD_KERNELS_VOUCHED"
@@ -57,7 +57,7 @@ def chosen() -> Path | None:
         return None
     if mode not in ("", "checked"):
         raise KernelsMissing(f"FACETD_KERNELS is {mode!r}: use checked or numba, or leave it unset")
-    return sources.CHECKED_EXTENSION if mode == "checked" else sources.EXTENSION
+    return source_digests.CHECKED_EXTENSION if mode == "checked" else source_digests.EXTENSION
 
 
 def can_build(path: Path) -> bool:
@@ -71,7 +71,7 @@ def prepare(path: Path) -> bool:
     Raises:
         KernelsMissing: as `load`.
     """
-    if not _is_vouched(path) and not sources.is_current(path):
+    if not _is_vouched(path) and not source_digests.is_current(path):
         if importlib.util.find_spec("numba") is None:
             raise KernelsMissing(
                 f"the compiled kernels ({path.name}) are missing or were built from other sources,"
@@ -105,7 +105,7 @@ def _stamp(path: Path) -> str:
 
 def build_command(path: Path) -> list[str]:
     """Return the command that builds an extension unless it is current."""
-    arguments = ["--checked"] if path == sources.CHECKED_EXTENSION else []
+    arguments = ["--checked"] if path == source_digests.CHECKED_EXTENSION else []
     return python_command("common.kernels.build", *arguments)
 
 
@@ -113,7 +113,7 @@ def _build(path: Path) -> bool:
     """Build an extension in another process; return whether it is current now."""
     let_processes_find_us()
     ended = subprocess.run(build_command(path), stdin=subprocess.DEVNULL, check=False)
-    return ended.returncode == 0 and sources.is_current(path)
+    return ended.returncode == 0 and source_digests.is_current(path)
 
 
 def loaded() -> ModuleType:

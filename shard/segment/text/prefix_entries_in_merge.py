@@ -1,4 +1,4 @@
-"""Prefix sums: writes the entries that some terms have together as one posting list.
+"""The entries of prefix lists in a merge: those that several terms have together, as one list.
 
 The list of a prefix is written piece by piece, since the documents of a merge's parts follow each
 other. A piece is copied where one list has it: that of the same prefix in the part, or that of its
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
+from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.doc_sets import set_bit
 from shard.segment.text.postings import Entries, PostingLists, read_block

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.segment import doc_records as doc_records_module
+from shard.segment import doc_records_and_places
 from shard.segment.builder.segment_builder import make_doc_maps
-from shard.segment.doc_records import (
+from shard.segment.doc_records_and_places import (
     TABLE_DOCS_MIN,
     build_doc_records,
     doc_records,
@@ -35,7 +35,7 @@ from shard.segment.segment import Segment
 def with_tables_of_any_size() -> Iterator[None]:
     """Let small segments have tables too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(doc_records_module, "TABLE_DOCS_MIN", 0)
+        patch.setattr(doc_records_and_places, "TABLE_DOCS_MIN", 0)
         yield
 
 
@@ -136,7 +136,7 @@ def test_numbers_take_32_bits_where_they_fit(
 
 
 def test_small_segments_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc_records_module, "TABLE_DOCS_MIN", TABLE_DOCS_MIN)
+    monkeypatch.setattr(doc_records_and_places, "TABLE_DOCS_MIN", TABLE_DOCS_MIN)
     for num_docs, width in ((TABLE_DOCS_MIN - 1, 8), (TABLE_DOCS_MIN, 4)):
         places = [5 << 32 | i for i in range(num_docs)]
         segment = segment_of(places, list(range(num_docs)))

@@ -1,9 +1,9 @@
-"""Word-at-a-time access to bytes: the leaves of kernels that read JSON, hash or copy short rows.
+"""LLVM intrinsics for kernels: unaligned words, counts of bits, prefetching.
 
-numba has no unaligned load or store and no count of trailing zeros, so they come as LLVM
-intrinsics; where kernels come compiled there is nothing to call. Words are little-endian, like
-every machine that facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word. A build
-with checks (`FACETD_KERNELS=checked`) verifies that the whole word is within the array.
+numba has none of these. Kernels that read JSON, hash or copy short rows work on words of eight
+bytes; where kernels come compiled there is nothing to call. Words are little-endian, like every
+machine that facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word. A build with
+checks (`FACETD_KERNELS=checked`) verifies that the whole word is within the array.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.kernels import extension, sources
-from common.kernels.extension import KernelsMissing
+from common.kernels import extension_loading, source_digests
+from common.kernels.extension_loading import KernelsMissing
 from tests.common.kernels import sample_kernels as samples
 from tests.common.kernels.built import MODULE, build, load
 from tests.common.kernels.sample_kernels import Pair, Series
@@ -320,13 +320,13 @@ def test_a_checked_build_raises_where_a_word_or_a_contract_is_broken(tmp_path: P
 
 
 def test_an_extension_knows_the_sources_that_it_was_built_from(image_path: Path) -> None:
-    table = sources.recorded(image_path)
+    table = source_digests.recorded(image_path)
     assert table is not None
-    assert table["tests/common/kernels/sample_kernels.py"] == sources.digest(
+    assert table["tests/common/kernels/sample_kernels.py"] == source_digests.digest(
         ROOT / "tests/common/kernels/sample_kernels.py"
     )
-    assert not sources.is_current(image_path)  # it lacks the kernels of the packages
-    assert sources.recorded(ROOT / "no such file") is None
+    assert not source_digests.is_current(image_path)  # it lacks the kernels of the packages
+    assert source_digests.recorded(ROOT / "no such file") is None
 
 
 def test_changed_and_added_kernels_make_an_extension_stale(
@@ -336,28 +336,28 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     folder.mkdir()
     (folder / "kernels.py").write_text("\n@kernel\n")
     (folder / "other.py").write_text("def arguments(): ...\n")
-    monkeypatch.setattr(sources, "ROOT", tmp_path)
-    table = {"shard/kernels.py": sources.digest(folder / "kernels.py")}
+    monkeypatch.setattr(source_digests, "ROOT", tmp_path)
+    table = {"shard/kernels.py": source_digests.digest(folder / "kernels.py")}
     extension = tmp_path / "extension"
-    extension.write_bytes(b"ELF" + sources.MARK + json.dumps(table).encode() + b"\0rest")
-    assert sources.is_current(extension)
+    extension.write_bytes(b"ELF" + source_digests.MARK + json.dumps(table).encode() + b"\0rest")
+    assert source_digests.is_current(extension)
     (folder / "other.py").write_text("def parameters(): ...\n")
-    assert sources.is_current(extension)
+    assert source_digests.is_current(extension)
     (folder / "groups.py").write_text("\n@arguments\nclass Group: a: int\n")
-    assert not sources.is_current(extension)
+    assert not source_digests.is_current(extension)
     (folder / "groups.py").unlink()
     (folder / "kernels.py").write_text("\n@kernel\n\n")
-    assert not sources.is_current(extension)
+    assert not source_digests.is_current(extension)
     (folder / "kernels.py").write_text("\n@kernel\n")
-    assert sources.is_current(extension)
+    assert source_digests.is_current(extension)
     build = tmp_path / "common" / "kernels" / "build"
     build.mkdir(parents=True)
     for name in ("extension.c", "lazy_verification.h"):
         (build / name).write_text("")
-        assert not sources.is_current(extension)
+        assert not source_digests.is_current(extension)
         (build / name).unlink()
     (folder / "kernels.py").unlink()
-    assert not sources.is_current(extension)
+    assert not source_digests.is_current(extension)
 
 
 def test_kernels_that_cannot_be_compiled_are_missing(
@@ -365,4 +365,4 @@ def test_kernels_that_cannot_be_compiled_are_missing(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(KernelsMissing, match=r"reinstall facetd, or .*facetd\[numba\]"):
-        extension.prepare(tmp_path / "_compiled.abi3.so")
+        extension_loading.prepare(tmp_path / "_compiled.abi3.so")

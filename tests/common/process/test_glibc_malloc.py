@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.process import memory_trimming
-from common.process.memory_trimming import (
+from common.process import glibc_malloc
+from common.process.glibc_malloc import (
     GROWTH_BYTES,
     Allocated,
     Trimmer,
@@ -32,17 +32,17 @@ pytestmark = pytest.mark.skipif(
 
 FRAGMENTS = """
 import numpy as np
-from common.process import memory_trimming
-from common.process.memory_trimming import Trimmer
+from common.process import glibc_malloc
+from common.process.glibc_malloc import Trimmer
 
 MIB = 1 << 20
 trimmer = Trimmer()
-before = memory_trimming._anonymous_bytes()
+before = glibc_malloc._anonymous_bytes()
 # Pieces with free memory between them: what searches leave of an arena.
 kept = [np.ones(64 * 1024, np.uint8) for _ in range(64 * MIB // (64 * 1024))][::8]
-assert memory_trimming._anonymous_bytes() - before > 48 * MIB
+assert glibc_malloc._anonymous_bytes() - before > 48 * MIB
 assert trimmer.trim_if_due()
-assert memory_trimming._anonymous_bytes() - before < 24 * MIB
+assert glibc_malloc._anonymous_bytes() - before < 24 * MIB
 assert all(piece[0] == 1 for piece in kept)
 """
 
@@ -56,9 +56,9 @@ def test_free_memory_between_pieces_goes_back() -> None:
 
 
 def test_giving_back_leaves_nothing_to_the_collector() -> None:
-    memory_trimming.trim()
+    glibc_malloc.trim()
     gc.collect()
-    memory_trimming.trim()
+    glibc_malloc.trim()
     assert gc.collect() == 0
 
 
@@ -85,9 +85,9 @@ def test_nothing_is_done_without_growth() -> None:
 async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = iter([MIB, MIB, MIB + GROWTH_BYTES, MIB, *[MIB] * 100])
     trimmed = asyncio.Event()
-    monkeypatch.setattr(memory_trimming, "_anonymous_bytes", lambda: next(sizes))
-    monkeypatch.setattr(memory_trimming, "trim", trimmed.set)
-    monkeypatch.setattr(memory_trimming, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(glibc_malloc, "_anonymous_bytes", lambda: next(sizes))
+    monkeypatch.setattr(glibc_malloc, "trim", trimmed.set)
+    monkeypatch.setattr(glibc_malloc, "POLL_SECONDS", 0.01)
     keeping = asyncio.create_task(trim_periodically())
     async with asyncio.timeout(10):
         await trimmed.wait()
@@ -103,11 +103,11 @@ async def test_a_running_process_trims_once_it_is_asked(monkeypatch: pytest.Monk
         trims += 1
         trimmed.set()
 
-    monkeypatch.setattr(memory_trimming, "_anonymous_bytes", lambda: MIB)
-    monkeypatch.setattr(memory_trimming, "allocated", lambda: Allocated(MIB, 0))
-    monkeypatch.setattr(memory_trimming, "trim", trim)
-    monkeypatch.setattr(memory_trimming, "POLL_SECONDS", 0.005)
-    memory_trimming.trim_soon()
+    monkeypatch.setattr(glibc_malloc, "_anonymous_bytes", lambda: MIB)
+    monkeypatch.setattr(glibc_malloc, "allocated", lambda: Allocated(MIB, 0))
+    monkeypatch.setattr(glibc_malloc, "trim", trim)
+    monkeypatch.setattr(glibc_malloc, "POLL_SECONDS", 0.005)
+    glibc_malloc.trim_soon()
     keeping = asyncio.create_task(trim_periodically())
     async with asyncio.timeout(10):
         await trimmed.wait()
@@ -128,11 +128,11 @@ async def test_a_request_to_trim_that_comes_during_a_check_is_kept(
             return was_set
 
     trimmed = asyncio.Event()
-    monkeypatch.setattr(memory_trimming, "_trim_wanted", AskedLate())
-    monkeypatch.setattr(memory_trimming, "_anonymous_bytes", lambda: MIB)
-    monkeypatch.setattr(memory_trimming, "allocated", lambda: Allocated(MIB, 0))
-    monkeypatch.setattr(memory_trimming, "trim", trimmed.set)
-    monkeypatch.setattr(memory_trimming, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(glibc_malloc, "_trim_wanted", AskedLate())
+    monkeypatch.setattr(glibc_malloc, "_anonymous_bytes", lambda: MIB)
+    monkeypatch.setattr(glibc_malloc, "allocated", lambda: Allocated(MIB, 0))
+    monkeypatch.setattr(glibc_malloc, "trim", trimmed.set)
+    monkeypatch.setattr(glibc_malloc, "POLL_SECONDS", 0.005)
     keeping = asyncio.create_task(trim_periodically())
     async with asyncio.timeout(10):
         await trimmed.wait()
@@ -143,7 +143,7 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sizes = iter([100 * MIB, 50 * MIB, 50 * MIB + GROWTH_BYTES, 50 * MIB])
-    monkeypatch.setattr(memory_trimming, "_anonymous_bytes", lambda: next(sizes))
+    monkeypatch.setattr(glibc_malloc, "_anonymous_bytes", lambda: next(sizes))
     trimmer = Trimmer()
     assert not trimmer.trim_if_due()
     assert trimmer.trim_if_due()
@@ -151,9 +151,9 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
 
 def test_memory_that_is_no_longer_used_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     in_use = [9 * MIB, 40 * MIB, 41 * MIB, 41 * MIB - GROWTH_BYTES, 38 * MIB, 8 * MIB, 8 * MIB]
-    monkeypatch.setattr(memory_trimming, "_anonymous_bytes", lambda: 50 * MIB)
+    monkeypatch.setattr(glibc_malloc, "_anonymous_bytes", lambda: 50 * MIB)
     sizes = (Allocated(size, 0) for size in in_use)
-    monkeypatch.setattr(memory_trimming, "allocated", lambda: next(sizes))
+    monkeypatch.setattr(glibc_malloc, "allocated", lambda: next(sizes))
     trimmer = Trimmer()
     trims = [trimmer.trim_if_due() for _ in in_use[1:]]
     assert trims == [False, False, True, False, True, False]
@@ -164,7 +164,7 @@ def test_large_arrays_use_freed_pages_again() -> None:
     program = """
 import resource
 import numpy as np
-from common.process.memory_trimming import configure_allocator
+from common.process.glibc_malloc import configure_allocator
 
 configure_allocator()
 def faults(num_bytes):
@@ -188,6 +188,6 @@ assert faults(num_bytes) < num_bytes // resource.getpagesize() // 4
 def test_sizes_are_zero_where_the_system_does_not_tell(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert memory_trimming.resident_bytes() > MIB
-    monkeypatch.setattr(memory_trimming, "_STATM", tmp_path / "absent")
-    assert memory_trimming.resident_bytes() == 0
+    assert glibc_malloc.resident_bytes() > MIB
+    monkeypatch.setattr(glibc_malloc, "_STATM", tmp_path / "absent")
+    assert glibc_malloc.resident_bytes() == 0
