@@ -18,12 +18,14 @@ An index and its items:
 
 A process:
 
-    setting_sources    how they are declared, and read; those of shards: shard_settings
+    setting_sources    where settings come from; setting_declaration, setting_conversion: what they
+                       may be; those of shards: shard_settings
     limits             every bound, with unit and reason
     errors             every error, with code and status; those of decoding: decode_errors
     deadline           when a response is due
     page_byte_limit    on the items of a page of hits
     data_directory     its layout and its owner; who listens where: endpoint_files
+    disk_errors        what the disk refuses, as errors with a remedy
     durable_files      files that survive a crash; long ones: chunked_io
 
 Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what

@@ -1,4 +1,4 @@
-"""The data directory: its layout, its format and its owner, and what its disk refuses.
+"""The data directory: its layout, its format and its owner.
 
     DATA/
       MANIFEST.json     format, shard count, hash function: checked before anything else is read
@@ -22,7 +22,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -35,13 +34,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from common.disk_errors import REMEDIES
 from common.durable_files import (
     make_folder,
     remove_unfinished_writes,
     sync_folder,
     write_atomically,
 )
-from common.errors import CommandError, InternalError, StorageFull, Unavailable
+from common.errors import CommandError
 
 FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
@@ -55,11 +55,6 @@ HASH: Final = "xxh64"
 LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a previous owner that is about to end."""
 
-
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
-"""Numbers of the errors of a full disk."""
-_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""They say nothing about the disk, and pass."""
 _PID_BYTES: Final = 15
 """Fixed, so that the file can be overwritten on a disk without a free block."""
 
@@ -123,31 +118,6 @@ def shard_folder(data: Path, shard: int) -> Path:
 
 
 @contextlib.contextmanager
-def explaining_disk_failure(what: str) -> Iterator[None]:
-    """Report what the disk refused to the client, not as a failure of the program.
-
-    Args:
-        what: the consequence: "nothing was written".
-
-    Raises:
-        StorageFull, Unavailable, InternalError: instead of an OSError.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise StorageFull(f"the disk of the data directory is full: {what}") from error
-        if error.errno in _SHORTAGES:
-            raise Unavailable(
-                f"{error.strerror}: {what}; try again shortly, or {_REMEDIES[error.errno]}",
-                code="overloaded",
-            ) from error
-        raise InternalError(
-            f"the disk of the data directory failed ({error.strerror or error}): {what}"
-        ) from error
-
-
-@contextlib.contextmanager
 def start_explained(data: Path) -> Iterator[None]:
     """Report what the system refused at a start in one line that says what to do.
 
@@ -160,21 +130,11 @@ def start_explained(data: Path) -> Iterator[None]:
         raise refusal_explained(data, error) from error
 
 
-_REMEDIES: Final = {
-    errno.EACCES: "let the user of the service read and write it",
-    errno.EPERM: "let the user of the service read and write it",
-    errno.EMFILE: "allow more open files (ulimit -n)",
-    errno.ENFILE: "allow more open files",
-    errno.ENOMEM: "allow more memory and address space (ulimit -v)",
-    **dict.fromkeys(NO_ROOM, "make room on its disk"),
-}
-
-
 def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
     """Return what the system refused at a start as one line that says what to do."""
     if isinstance(error, NotADirectoryError):
         return DataDirectoryError(f"{data} is not a folder; name another with --data-dir")
-    remedy = _REMEDIES.get(error.errno or 0, "look after its disk")
+    remedy = REMEDIES.get(error.errno or 0, "look after its disk")
     what = error.strerror or str(error)
     return DataDirectoryError(
         f"{error.filename or data} cannot be used: {what}; {remedy} and start again, or name "

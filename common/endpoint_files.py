@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from common.data_directory import NO_ROOM, shard_folder
+from common.data_directory import shard_folder
 from common.decode_errors import UNDECODABLE
+from common.disk_errors import NO_ROOM
 from common.durable_files import write_atomically
 
 _ENDPOINT_BYTES: Final = 512

@@ -1,7 +1,6 @@
-"""Settings: how they are declared, and where their values come from.
+"""Where the values of settings come from: the sources, in their order of precedence.
 
-Each process has a table: a frozen dataclass whose fields are declared by `setting` with default,
-unit, meaning and what would be valid. A value comes from, in this order:
+Each process has a table of settings (`setting_declaration`). A value comes from, in this order:
 
     a flag                --port 4000, --set shard.idle_ms=500     (coordinator and supervisor)
     the environment       FACETD_PORT=4000, FACETD_SHARD_IDLE_MS=500, FACETD_LIMIT_PER_PAGE_MAX=50
@@ -21,56 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from common.errors import CommandError
 from common.limits import Limits
 from common.nearest_name import nearest
+from common.setting_conversion import SettingError, converted, integer
+from common.setting_declaration import log_level_setting, log_style_setting
 
 ENVIRONMENT_PREFIX = "FACETD_"
 SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}
 """Tables of the file other than the coordinator's settings, and their names in variables."""
-
-_TRUE = ("true", "yes", "on", "1")
-_FALSE = ("false", "no", "off", "0")
-
-
-class SettingError(CommandError):
-    """A setting has an invalid value."""
-
-    exit_status = 2
-
-
-def setting(
-    default: Any,
-    unit: str,
-    doc: str,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """Declare one setting: a dataclass field that carries unit, meaning and valid range."""
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "unit": unit,
-            "doc": doc,
-            "at_least": at_least,
-            "at_most": at_most,
-            "choices": choices,
-        },
-    )
-
-
-def log_level_setting() -> Any:
-    """Declare the setting `log_level`, which all processes have."""
-    return setting(
-        "info", "level", "minimum level to log", choices=("debug", "info", "warning", "error")
-    )
-
-
-def log_style_setting() -> Any:
-    """Declare the setting `log_style`, which all processes have."""
-    return setting("text", "style", "format of log lines", choices=("text", "json"))
 
 
 class Origin(NamedTuple):
@@ -206,7 +163,7 @@ def read(table: type, sources: Sources, section: str = "") -> tuple[dict[str, An
         value, origin = field.default, "default"
         found = sources.find(name)
         if found is not None:
-            value = _convert(name, field, types[field.name], *found)
+            value = converted(name, field, types[field.name], *found)
             origin = found[1]
         values[field.name] = value
         metadata = field.metadata
@@ -233,7 +190,7 @@ def read_limits(sources: Sources) -> tuple[Limits, list[Origin]]:
         if found is None:
             continue
         try:
-            overrides[name] = _integer(found[0])
+            overrides[name] = integer(found[0])
         except (ValueError, TypeError) as error:
             raise SettingError(
                 f"{found[1]}: limits.{name} must be a positive integer, not {found[0]!r}"
@@ -272,9 +229,6 @@ class LogSettings:
         return cls(**read(cls, sources)[0])
 
 
-# --- values -------------------------------------------------------------------------------------
-
-
 def _read_file(file: Path) -> dict[str, Any]:
     """Parse the TOML file."""
     try:
@@ -283,100 +237,3 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise SettingError(f"cannot read the settings file {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{file} is not valid TOML: {error}") from error
-
-
-def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, origin: str) -> Any:
-    """Convert a given value to the setting's type and check its range."""
-    try:
-        converted = _CONVERTERS[kind](value)
-    except (ValueError, TypeError) as error:
-        raise SettingError(
-            f"{origin}: {name} must be {_wanted(field, kind)}, not {value!r}"
-        ) from error
-    except RuntimeError as error:  # of `expanduser`
-        raise SettingError(f"{origin}: there is no home directory for {value}") from error
-    low, high = field.metadata["at_least"], field.metadata["at_most"]
-    choices = field.metadata["choices"]
-    if (
-        (low is not None and converted < low)
-        or (high is not None and converted > high)
-        or (choices and converted not in choices)
-    ):
-        raise SettingError(f"{origin}: {name} must be {_wanted(field, kind)}, not {converted!r}")
-    return converted
-
-
-def _wanted(field: dataclasses.Field[Any], kind: Any) -> str:
-    """Describe the valid values of a setting."""
-    low, high = field.metadata["at_least"], field.metadata["at_most"]
-    if field.metadata["choices"]:
-        return "one of " + ", ".join(field.metadata["choices"])
-    if kind is bool:
-        return "true or false"
-    if kind is Path:
-        return f"a path ({field.metadata['unit']})"
-    if kind not in (int, float):
-        return f"a text ({field.metadata['unit']})"
-    what = "an integer" if kind is int else "a number"
-    if low is not None and high is not None:
-        what += f" from {low} to {high}"
-    elif low is not None:
-        what += f" of at least {low}"
-    return f"{what} ({field.metadata['unit']})"
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise TypeError
-    if isinstance(value, str) and not (value.isascii() and value.removeprefix("-").isdigit()):
-        raise ValueError
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise TypeError
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        raise ValueError
-    return number
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = str(value).lower()
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ValueError
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _path(value: Any) -> Path:
-    """Convert a path; an empty one is a mistake, and not the working directory."""
-    if not value:
-        raise ValueError
-    return Path(value).expanduser()
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return tuple(_text(part) for part in value)
-
-
-_CONVERTERS: dict[Any, Any] = {
-    int: _integer,
-    float: _number,
-    bool: _boolean,
-    str: _text,
-    Path: _path,
-    tuple[str, ...]: _texts,
-}

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from common.limits import Limits
-from common.setting_sources import Sources, read, read_limits, setting
+from common.setting_declaration import setting
+from common.setting_sources import Sources, read, read_limits
 
 SECTION: Final = "shard"
 MAP_BYTES_DEFAULT: Final = 64 << 30

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 
 PORT_MAX: Final = 65_535
 LOG_SCHEMES: Final = ("nats", "tls")

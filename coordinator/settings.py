@@ -19,18 +19,16 @@ from typing import Any
 from common import data_directory
 from common.limits import Limits
 from common.nearest_name import nearest
+from common.setting_conversion import SettingError
+from common.setting_declaration import log_level_setting, log_style_setting, setting
 from common.setting_sources import (
     ENVIRONMENT_PREFIX,
     Origin,
-    SettingError,
     Sources,
     environment_name,
     field_names,
-    log_level_setting,
-    log_style_setting,
     read,
     read_limits,
-    setting,
 )
 from common.shard_settings import SECTION, ShardSettings
 from coordinator.addresses import (

@@ -29,7 +29,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from common.data_directory import explaining_disk_failure
+from common.disk_errors import explaining_disk_failure
 from common.durable_files import write_atomically
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, explaining_disk_failure
+from common.data_directory import DataDirectoryError
+from common.disk_errors import explaining_disk_failure
 from common.errors import NotFound
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored

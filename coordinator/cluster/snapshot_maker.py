@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common import data_directory
-from common.data_directory import explaining_disk_failure
+from common.disk_errors import explaining_disk_failure
 from common.durable_files import make_folder, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.fault_injection import fault

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.http.listening import BACKLOG, listen
 from coordinator.http.low_level_server import Server
 from coordinator.http.middleware import Middleware

@@ -31,7 +31,7 @@ from common.process.parent_death import (
     ask_for_parent_death_signal,
     watch_parent,
 )
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.addresses import local_url
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt

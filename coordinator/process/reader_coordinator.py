@@ -22,7 +22,7 @@ from common.errors import Unavailable
 from common.process.glibc_malloc import trim_periodically
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.analytics.search_analytics import ReaderAnalytics
 from coordinator.cluster.reader_cluster_and_catalog import (
     POLL_SECONDS,

@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from common.data_directory import explaining_disk_failure
 from common.deadline import Deadline
+from common.disk_errors import explaining_disk_failure
 from common.errors import Conflict, Forbidden, InvalidRequest
 from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.index_names import check_index_name

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.chunked_io import read_all, write_all
-from common.data_directory import explaining_disk_failure
+from common.disk_errors import explaining_disk_failure
 from common.json.item_scanner import ScannedItems
 from coordinator.write.write_batch import Items
 

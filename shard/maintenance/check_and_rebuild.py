@@ -31,7 +31,8 @@ from common.data_directory import DataDirectoryError
 from common.errors import InternalError, ServiceError
 from common.process import logs
 from common.process.printable import printable
-from common.setting_sources import SettingError, Sources
+from common.setting_conversion import SettingError
+from common.setting_sources import Sources
 from common.shard_settings import ShardSettings
 from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
@@ -39,7 +40,7 @@ from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import read_batches
 from shard.partition.stored_index_entry import manifest_entry
-from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment

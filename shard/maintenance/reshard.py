@@ -38,7 +38,8 @@ from common.placement import shards_of
 from common.process import logs
 from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry
-from common.setting_sources import SettingError, Sources
+from common.setting_conversion import SettingError
+from common.setting_sources import Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check_and_rebuild import rebuild_index
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX

@@ -22,7 +22,7 @@ from common.facet_dictionary import FacetDictionary
 from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.configuration_structures import Generation
-from shard.segment.builder.segment_builder import merge_to_file
+from shard.segment.builder.segment_merge import merge_to_file
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
 from shard.storage.group_log_and_tombstones import State

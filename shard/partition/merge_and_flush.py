@@ -27,7 +27,7 @@ from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
-from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator

@@ -80,6 +80,7 @@ from common.protocol.server import Handler
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.index_statistics import index_statistics
 from shard.indexes.indexes import Indexes
+from shard.indexes.newest_groups import kept_from, newest_groups
 from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.fingerprint import fingerprint_of
 from shard.process.read_scheduler import ReadScheduler
@@ -286,8 +287,8 @@ class Handlers:
 
     async def newest_groups(self, request: NewestGroupsRequest) -> NewestGroupsResponse:
         """Return the newest group of each index that has one after a seq."""
-        newest = await self._groups.newest(request.after)
-        return NewestGroupsResponse(tuple(newest), self._groups.kept_from())
+        newest = await newest_groups(self._indexes, request.after)
+        return NewestGroupsResponse(tuple(newest), kept_from(self._indexes))
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
         """Return how far the sources of changes of an index have come."""

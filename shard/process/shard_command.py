@@ -14,7 +14,8 @@ import click
 
 from common.process import logs
 from common.process.thread_priority import keep_up
-from common.setting_sources import LogSettings, SettingError, Sources
+from common.setting_conversion import SettingError
+from common.setting_sources import LogSettings, Sources
 from common.shard_settings import ShardSettings
 from shard.process.shard_process import Identity, run
 

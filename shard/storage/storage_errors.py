@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from common.data_directory import NO_ROOM
+from common.disk_errors import NO_ROOM
 from common.errors import InternalError, StorageFull
 
 CAUSES: Final = {

@@ -13,12 +13,8 @@ from unittest.mock import Mock
 import pytest
 
 from common import data_directory
-from common.data_directory import (
-    DataDirectoryError,
-    acquire_lock,
-    explaining_disk_failure,
-    read_or_create_secret,
-)
+from common.data_directory import DataDirectoryError, acquire_lock, read_or_create_secret
+from common.disk_errors import explaining_disk_failure
 from common.durable_files import remove_unfinished_writes
 from common.errors import InternalError, StorageFull, Unavailable
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from common.setting_sources import LogSettings, SettingError, Sources
+from common.setting_conversion import SettingError
+from common.setting_sources import LogSettings, Sources
 from common.shard_settings import ShardSettings
 
 ROOT = Path(__file__).resolve().parents[2]

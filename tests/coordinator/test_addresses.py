@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.addresses import (
     is_loopback,
     local_url,

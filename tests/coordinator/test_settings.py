@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator import settings as settings_module
 from coordinator.settings import all_names, load, unknown_variables
 

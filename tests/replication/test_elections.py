@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.replication.log.jetstream_info import RaftGroup
 from coordinator.replication.log.nats_elections import (
     Voter,

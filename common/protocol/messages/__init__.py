@@ -9,6 +9,7 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 """
 
 from common.protocol.messages.backup import BackupRequest
+from common.protocol.messages.change_source_positions import PositionsRequest, PositionsResponse
 from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
 from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
@@ -36,6 +37,12 @@ from common.protocol.messages.monitoring import (
     IndexStatisticsResponse,
     OpeningStatistics,
     ProcessStatistics,
+)
+from common.protocol.messages.near_terms import TermsRequest, TermsResponse
+from common.protocol.messages.newest_groups import (
+    GroupExtent,
+    NewestGroupsRequest,
+    NewestGroupsResponse,
 )
 from common.protocol.messages.ordinal_lookups import (
     FACET_VALUES_MAX,
@@ -77,21 +84,14 @@ from common.protocol.messages.text_query_and_statistics import (
     ScoredClause,
     StatisticsRequest,
     StatisticsResponse,
-    TermsRequest,
-    TermsResponse,
     TextQuery,
 )
 from common.protocol.messages.writes_and_outcomes import (
     ApplyRequest,
     ApplyResponse,
-    GroupExtent,
     JoinedGroups,
-    NewestGroupsRequest,
-    NewestGroupsResponse,
     OutcomesRequest,
     OutcomesResponse,
-    PositionsRequest,
-    PositionsResponse,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Messages between the hosts of a shared log."""
+"""Messages between the hosts of a shared log: progress, and outcomes of write groups."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages.message import Message
-from common.protocol.messages.text_query_and_statistics import StatisticsResponse, TermsResponse
+from common.protocol.messages.near_terms import TermsResponse
+from common.protocol.messages.text_query_and_statistics import StatisticsResponse
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""

@@ -29,7 +29,7 @@ from threading import Thread
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.http.unsafe_address import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (

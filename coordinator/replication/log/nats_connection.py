@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from common.process.logs import Log
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.addresses import log_servers, without_user
 from coordinator.replication.log.log_errors import LogAway, NotConnected
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 import orjson
 
 from common.process.logs import Log
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.addresses import without_user
 from coordinator.replication.log.jetstream_info import RaftGroup
 from coordinator.replication.log.log_errors import LogAway

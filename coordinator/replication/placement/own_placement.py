@@ -17,7 +17,7 @@ from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
-from common.setting_sources import SettingError
+from common.setting_conversion import SettingError
 from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.cross_host_groups import CrossHostGroups
 from coordinator.replication.following.log_following import Follower

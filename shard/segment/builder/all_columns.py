@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.columns.external_ids import build_ids, merge_ids
-from shard.segment.columns.facet_column_builder import build_facets, merge_facets
+from shard.segment.columns.facet_column_builder import build_facets
+from shard.segment.columns.facet_column_merge import merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence_and_value_kinds import build_presence, merge_presence
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator

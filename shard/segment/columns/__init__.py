@@ -2,8 +2,8 @@
 
 values_by_column   values → columns: the first step of every builder of one
 presence_and_value_kinds  field → documents that have it, by form of the value
-facet_columns      document ↔ facet values; made and merged by facet_column_builder, counted by
-                   code_counting
+facet_columns      document ↔ facet values; made by facet_column_builder and
+                   facet_column_merge, counted by code_counting
 facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
 text_columns       document → texts, ranked

@@ -22,7 +22,7 @@ A smaller segment is scanned instead, so that small writes need not build sets: 
 2-4 µs. A field without a value in the segment has no arrays at all.
 
 Memory: 1-4 bytes a value and column, 2-4 bytes a value for the sets, which only filters touch.
-`facet_column_builder` makes and merges them.
+`facet_column_builder` makes them, `facet_column_merge` merges them.
 """
 
 from __future__ import annotations

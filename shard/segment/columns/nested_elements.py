@@ -33,7 +33,8 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, U64Array, uint32, uint64
 from common.value_kinds_and_facet_keys import Shape, ValueKind
 from shard.caches.derived_values import derived_by_key
-from shard.segment.columns.facet_column_builder import build_facets, merge_facets
+from shard.segment.columns.facet_column_builder import build_facets
+from shard.segment.columns.facet_column_merge import merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence_and_value_kinds import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset

@@ -18,6 +18,7 @@ from shard.indexes import catalog_follower
 from shard.indexes import indexes as module
 from shard.indexes.created_indexes import CreatedIndexes
 from shard.indexes.indexes_on_disk import IndexFolders
+from shard.indexes.newest_groups import newest_groups
 from shard.indexes.open_index import OpenIndex
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
@@ -165,7 +166,7 @@ async def test_the_newest_groups_are_listed_though_an_index_is_dropped_meanwhile
     await stopped(indexes)
     indexes = await started(tmp_path, 2)
     may_open = holding_opening(monkeypatch)
-    listing = asyncio.ensure_future(indexes.groups.newest(10))
+    listing = asyncio.ensure_future(newest_groups(indexes, 10))
     await until(lambda: indexes.opening.numbers() == [1])
     await indexes.drop(2)
     may_open.set()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.segment import doc_records_and_places
-from shard.segment.builder.segment_builder import make_doc_maps
+from shard.segment.builder.segment_merge import make_doc_maps
 from shard.segment.doc_records_and_places import (
     TABLE_DOCS_MIN,
     build_doc_records,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from common.process.glibc_malloc import trim
 from shard.partition.derived_files import DerivedFiles
 from shard.segment import merge_allocator
-from shard.segment.builder.segment_builder import make_doc_maps, merge_segments, merge_to_file
+from shard.segment.builder.segment_merge import make_doc_maps, merge_segments, merge_to_file
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment
 from tests.shard.segment.columns.test_object_columns import Builder

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys

@@ -18,7 +18,8 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
-from shard.segment.builder.segment_builder import SegmentBuilder, make_doc_maps, merge_segments
+from shard.segment.builder.segment_builder import SegmentBuilder
+from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import element_segment
 from shard.segment.field_registry import FieldRegistry

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.accented_spellings import is_spelling
-from shard.segment.builder.segment_builder import make_doc_maps
+from shard.segment.builder.segment_merge import make_doc_maps
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.text import postings
 from shard.segment.text.postings import BLOCK_ENTRIES, decode_block, new_block
