@@ -4,7 +4,7 @@ commands             the table of all commands; command_groups imports each when
 
 processes            serve, demo, coordinator, shard
 searching            search; its answer on a terminal: search_output
-exporting            export; in the form of another engine: export_to_opensearch
+exporting            export; in the form of another engine: opensearch_export_format
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_overview: what it shows before; load_option_hints: options that may
                      be meant; load_progress: its bar; bulk_updates: --update;

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import click
 
-from coordinator.cli import export_to_opensearch
+from coordinator.cli import opensearch_export_format
 from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import printable_pieces
@@ -38,12 +38,13 @@ def export(service: ConnectionOptions, index: str, output: BinaryIO, style: str)
     if style == "opensearch-mapping":
         document = client.request("GET", f"{index_path(index)}/configuration")
         output.write(
-            json.dumps(export_to_opensearch.mapping(document), ensure_ascii=False).encode() + b"\n"
+            json.dumps(opensearch_export_format.mapping(document), ensure_ascii=False).encode()
+            + b"\n"
         )
         return
     pieces = client.stream(f"{index_path(index)}/items")
     first = next(pieces, b"")  # before FILE is opened, which empties it
     pieces = chain([first], pieces)
-    pieces = export_to_opensearch.bulk(pieces) if style == "opensearch" else pieces
+    pieces = opensearch_export_format.bulk(pieces) if style == "opensearch" else pieces
     for piece in printable_pieces(pieces) if output.isatty() else pieces:
         output.write(piece)

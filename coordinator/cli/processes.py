@@ -48,7 +48,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
     settings = load_settings(config_file, flags)
     logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
     if settings.log_url:
-        from coordinator.process.joining.join import join
+        from coordinator.process.joining.start_decision import join
 
         status = join(settings)
         if status:

@@ -30,7 +30,7 @@ from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.write_log import EmbeddedLog
+from coordinator.write.write_ordering import EmbeddedLog
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog

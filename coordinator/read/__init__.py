@@ -4,6 +4,7 @@ Start at `search`, one search from parameters to result:
 
     text/                   query text → clauses → weights
     facets/                 the counts that each facet needs; what the response shows of them
+    curated_search          the search after the curation rules of its index
     scatter                 the request to every shard
     paging                  the hits of a page, by hit_merging; across pages: cursor
     stored_items            their bytes; hit_rendering adds marks and scores
@@ -12,7 +13,8 @@ Start at `search`, one search from parameters to result:
 
 Other requests:
 
-    multi_search_cost       how many searches at a time; as one list: federated_merge
+    multi_search_limits     what several may cost, how many run at a time
+    federated_merge         several as one list
     facet_pages             one page of a facet's buckets
     item_selection          the items that a change or an export takes in
     more_like_this          more like an item

@@ -13,6 +13,7 @@ from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
+from coordinator.read.curated_search import curated_search
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.field_checks import search_warnings
 from coordinator.read.read_services import ReadServices
@@ -46,9 +47,7 @@ class FacetPages:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
         every_bucket = Retrieval(wants_all_buckets=True)
-        requested, _ = await self._services.caches.curated(
-            index, parameters.search, timestamp, self._services.scheduler
-        )
+        requested, _ = await curated_search(self._services, index, parameters.search, timestamp)
         with self._services.cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, timestamp, deadline)
             for search in self._services.relaxed(index, requested):

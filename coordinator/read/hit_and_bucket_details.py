@@ -23,7 +23,12 @@ from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, Sea
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
-from coordinator.read.facets.joint_counts import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.facets.joint_counts_with_bins import (
+    cube_request,
+    cube_result,
+    edges_of,
+    empty_cube,
+)
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
 from coordinator.read.hit_groups import tokens_of, with_groups
 from coordinator.read.hit_merging import Hit, is_slow_to_order, merge_hits

@@ -11,38 +11,25 @@ A cache belongs to one revision of the configuration; a change starts a new one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
-from common.curation_rules import Rule
 from common.index_configuration import IndexConfiguration
-from common.limits import Limits
-from common.process.loop_scheduler import LoopScheduler, run_to_completion
+from common.process.loop_scheduler import run_to_completion
 from common.query import Filter
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.searched_state import now
-from coordinator.parameters.curation import (
-    ACCEPTED,
-    CompiledRule,
-    compile_rules,
-    curated,
-    narrowing_rules,
-)
-from coordinator.parameters.parsed_parameters import SearchParameters
+from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules, narrowing_rules
 from coordinator.read.facets.facet_values_and_totals import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
-from coordinator.read.text.query_parser import QueryDictionary, wanted_words
+from coordinator.read.text.query_parser import QueryDictionary
 from coordinator.read.text.text_statistics_cache import StatisticsCache
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""
-RULES_FAST_CHARS: Final = 2_048
-"""Rules of a request whose texts are longer take more than half a millisecond to compile."""
 
 
 class IndexCache(Struct, frozen=True):
@@ -106,15 +93,11 @@ class IndexCaches:
         cluster: the shards.
         catalog: of the indexes; what it drops is forgotten.
         analyzer: folds words.
-        limits: on the rules that a request brings along.
     """
 
-    def __init__(
-        self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer, limits: Limits
-    ) -> None:
+    def __init__(self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer) -> None:
         self._cluster = cluster
         self._analyzer = analyzer
-        self._limits = limits
         self._budget = CacheBudget()
         self._caches: dict[int, IndexCache] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
@@ -153,59 +136,11 @@ class IndexCaches:
         """Return the folded words that items need not have."""
         return self.of(index).dictionary.stop_words
 
-    async def curated(
-        self,
-        index: Index,
-        parameters: SearchParameters,
-        timestamp: int,
-        scheduler: LoopScheduler,
-    ) -> tuple[SearchParameters, list[str]]:
-        """Apply the curation rules that match a search; return the new search and their names.
-
-        Args:
-            index: to search.
-            parameters: of the search.
-            timestamp: now, in seconds since 1970.
-            scheduler: lets long rules of a request yield the event loop.
-        """
-        if parameters.rules is None:
-            rules: Sequence[CompiledRule] = self.of(index).rules
-        else:
-            steps = compile_rules(
-                parameters.rules, index.configuration, self._analyzer, self._limits
-            )
-            is_long = _num_chars(parameters.rules) > RULES_FAST_CHARS
-            rules = (
-                await scheduler.run(index.number, steps) if is_long else run_to_completion(steps)
-            )
-        if not rules:
-            return parameters, []
-        # The words of a search for similar items are the item's, not the user's.
-        query = parameters.query if parameters.similar_to is None else ""
-        return curated(parameters, rules, wanted_words(query, self._analyzer), timestamp)
-
-    def narrowed(self, index: Index, parameters: SearchParameters) -> SearchParameters:
-        """Return a search without the items that the index's rules leave out for any query."""
-        rules = self.of(index).narrowing_rules
-        return curated(parameters, rules, (), now())[0] if rules else parameters
-
     def _forget_dropped(self, catalog: Catalog) -> None:
         """Drop the cached state of indexes that are no longer in the catalog."""
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._caches if number not in existing]:
             self._caches.pop(number).forget()
-
-
-def _num_chars(rules: Sequence[Rule]) -> int:
-    """Return how long the texts of rules are that have to be parsed."""
-    return sum(
-        [
-            len(rule.query or "")
-            + len(rule.filter or "")
-            + sum([len(one.filter) for one in rule.factors])
-            for rule in rules
-        ]
-    )
 
 
 def _configured_fields(configuration: IndexConfiguration) -> frozenset[str]:

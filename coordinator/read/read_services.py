@@ -57,7 +57,7 @@ class ReadServices(NamedTuple):
             scheduler: lets long steps yield the event loop.
         """
         analyzer = Analyzer()
-        caches = IndexCaches(cluster, catalog, analyzer, limits)
+        caches = IndexCaches(cluster, catalog, analyzer)
         scatter = Scatter(cluster, caches, analyzer, limits, scheduler)
         return cls(
             cluster,

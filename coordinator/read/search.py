@@ -34,6 +34,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
+from coordinator.read.curated_search import curated_search
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult, RangeResult
@@ -211,9 +212,7 @@ class Search:
             parameters = await self._similar.query_for(
                 index, requested, state.horizon, state.deadline, stop_words
             )
-        return await self._services.caches.curated(
-            index, parameters, state.timestamp, self._services.scheduler
-        )
+        return await curated_search(self._services, index, parameters, state.timestamp)
 
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None

@@ -32,6 +32,7 @@ from common.protocol.messages import TermsRequest
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
+from coordinator.read.curated_search import narrowed_search
 from coordinator.read.read_services import ReadServices
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.prefix_narrowing import (
@@ -113,7 +114,8 @@ class Suggestions:
             Unavailable: a shard is down or late.
             ConfigurationSwitched: the index has changed configuration, or is about to.
         """
-        search, size = self._services.caches.narrowed(index, parameters.search), parameters.size
+        search = narrowed_search(self._services, index, parameters.search)
+        size = parameters.size
         parameters = structs.replace(parameters, search=search)
         deadline = Deadline.after_ms(search.timeout_ms)
         typed = typed_text(

@@ -34,7 +34,7 @@ from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.log_following import Follower
@@ -58,7 +58,7 @@ from coordinator.replication.startup.first_serving import FirstServing
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange
 from coordinator.write.write_batch import Items, WriteBatch
-from coordinator.write.write_log import ChangeOfCatalog, DocumentOf, WriteLog
+from coordinator.write.write_ordering import ChangeOfCatalog, DocumentOf, WriteLog
 
 _log = Log("replica")
 

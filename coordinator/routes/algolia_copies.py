@@ -22,12 +22,8 @@ from coordinator.routes.algolia_conventions import (
     required_body,
     task_id,
 )
-from coordinator.routes.algolia_index_lookup import (
-    NEW_INDEX,
-    find_index,
-    index_to_write,
-    reconfigure,
-)
+from coordinator.routes.algolia_index_creation import NEW_INDEX, index_to_write, reconfigure
+from coordinator.routes.algolia_index_lookup import find_index
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

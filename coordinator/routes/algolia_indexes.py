@@ -18,7 +18,8 @@ from coordinator.routes.algolia_conventions import (
     required_body,
     task_id,
 )
-from coordinator.routes.algolia_index_lookup import find_index, reconfigure
+from coordinator.routes.algolia_index_creation import reconfigure
+from coordinator.routes.algolia_index_lookup import find_index
 from coordinator.routes.index_statistics import index_rows
 from coordinator.routes.rename_copy_and_delete_index import refuse_slash
 

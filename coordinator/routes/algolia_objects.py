@@ -38,7 +38,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.parameter_kinds import Mistake
 from coordinator.parameters.request_decoding import decode_stored
-from coordinator.read.multi_search_cost import ItemSum
+from coordinator.read.multi_search_limits import ItemSum
 from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,
@@ -47,7 +47,8 @@ from coordinator.routes.algolia_conventions import (
     required_body,
     write_deadline,
 )
-from coordinator.routes.algolia_index_lookup import facets_to_write, find_index, index_to_write
+from coordinator.routes.algolia_index_creation import facets_to_write, index_to_write
+from coordinator.routes.algolia_index_lookup import find_index
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.items import refuse_conditions, stored_item
 from coordinator.routes.update_and_delete_by_query import delete_matching

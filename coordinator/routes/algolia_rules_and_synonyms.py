@@ -24,7 +24,8 @@ from coordinator.routes.algolia_conventions import (
     required_body,
     task_id,
 )
-from coordinator.routes.algolia_index_lookup import find_index, reconfigure
+from coordinator.routes.algolia_index_creation import reconfigure
+from coordinator.routes.algolia_index_lookup import find_index
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

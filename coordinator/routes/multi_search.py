@@ -29,7 +29,7 @@ from coordinator.read.federated_merge import (
     merged_result,
     zeros_hidden,
 )
-from coordinator.read.multi_search_cost import CostSum, ItemSum, run_fairly
+from coordinator.read.multi_search_limits import CostSum, ItemSum, run_fairly
 from coordinator.read.search_results import SearchResult
 from coordinator.routes.search import narrowed, note_search, rendered_search
 

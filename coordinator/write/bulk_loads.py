@@ -34,13 +34,13 @@ from common.process.uncancelled_waiting import result_of, until_done
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
+from coordinator.write.bulk_load_spool import Spool
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.load_progress import LoadProgress
-from coordinator.write.spool import Spool
 from coordinator.write.write_batch import AppliedBatch, Items, Ranges, WriteBatch, partly_stored
-from coordinator.write.write_log import WriteLog, present_queue
+from coordinator.write.write_ordering import WriteLog, present_queue
 from coordinator.write.write_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.write_result import RejectedItems, WriteResult
 

@@ -27,7 +27,8 @@ from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation import compile_rules
-from coordinator.write.configuration_patch import changes, merged, removals
+from coordinator.write.configuration_patch_and_diff import changes, merged, removals
+from coordinator.write.deleted_index_checks import check_still_there, no_index, without
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_references import (
     FieldReference,
@@ -40,7 +41,7 @@ from coordinator.write.new_index_checks import (
     check_no_alias,
     check_num_indexes,
 )
-from coordinator.write.write_log import DocumentOf, WriteLog, check_still_there, no_index, without
+from coordinator.write.write_ordering import DocumentOf, WriteLog
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class ConfigurationPlan(NamedTuple):
     """The complete configuration, as stored."""
     warnings: list[str]
     changes: list[dict[str, Any]]
-    """Differences by path; see `coordinator.write.configuration_patch`."""
+    """Differences by path; see `coordinator.write.configuration_patch_and_diff`."""
 
 
 class _CheckedDocument(NamedTuple):

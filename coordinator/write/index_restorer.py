@@ -22,8 +22,9 @@ from common.process.logs import Log
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.cluster import Cluster
+from coordinator.write.deleted_index_checks import without
 from coordinator.write.new_index_checks import check_free, check_num_indexes
-from coordinator.write.write_log import WriteLog, without
+from coordinator.write.write_ordering import WriteLog
 
 _log = Log("ingest")
 

@@ -36,7 +36,7 @@ from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
-from coordinator.write.write_log import WriteLog, present_queue
+from coordinator.write.write_ordering import WriteLog, present_queue
 from coordinator.write.write_result import RejectedItems, WriteResult
 
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.write_log import EmbeddedLog
+from coordinator.write.write_ordering import EmbeddedLog
 from tests.coordinator.model_shard import SECRET, ModelShard
 
 

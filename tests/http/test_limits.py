@@ -317,10 +317,10 @@ HELD_ELSEWHERE = {
     ),
     "facet_cube_counts_max": "shard/collect/facets/test_facet_cube.py::test_counts_are_bounded",
     "searches_words_max": (
-        "coordinator/read/test_multi_search_cost.py::test_words_of_all_searches_are_bounded_together"
+        "coordinator/read/test_multi_search_limits.py::test_words_of_all_searches_are_bounded_together"
     ),
     "searches_buckets_max": (
-        "coordinator/read/test_multi_search_cost.py::test_buckets_of_all_searches_are_bounded_together"
+        "coordinator/read/test_multi_search_limits.py::test_buckets_of_all_searches_are_bounded_together"
     ),
     "marked_text_bytes_max": (
         "shard/read/test_highlight.py::test_past_the_bound_of_a_text_nothing_is_marked"

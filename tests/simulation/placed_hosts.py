@@ -22,8 +22,8 @@ import coordinator.replication.replica
 from common import data_directory
 from common.shard_settings import ShardSettings
 from coordinator.cluster.shard_copies import shown_shards
-from coordinator.process.joining import join as joining
 from coordinator.process.joining import log_checks
+from coordinator.process.joining import start_decision as joining
 from coordinator.replication.host.replica_file import held_shards, host_name, read_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_stream import LogStream

@@ -1,16 +1,15 @@
 """Facets, ranges and trees, from the counts of the shards to what a response shows.
 
-facet_count_plan       the counts that a search needs
-facet_values_and_totals  known between searches; the numbers of facet values: global_ordinals
-merged_counts          counts of all shards, added up; of groups: group_counts
-merged_facets          one facet after the other; bucket_selection chooses and orders
-facet_scheduling       all of them, without keeping other requests waiting
-key_search             search within the values; what it reads:
-                       folded_key_matching
-text_order             the order of values as texts
-facet_statistics       of all values of a facet; of numbers by facet value: value_statistics
-unconfigured_facets    values of fields that are not facets
-range_merging          intervals and histograms; of category trees: tree_merging
-facet_result_types     all of these as a response shows them
-joint_counts           joint counts with the bins of a numeric field
+facet_count_plan          the counts that a search needs
+facet_values_and_totals   known between searches; the numbers of facet values: global_ordinals
+merged_counts             counts of all shards, added up; of groups: group_counts
+merged_facets             one facet after the other; bucket_selection chooses and orders
+facet_scheduling          all of them, without keeping other requests waiting
+key_search                search within the values; what it reads: folded_key_matching
+text_order                the order of values as texts
+facet_statistics          of all values of a facet; of numbers by facet value: value_statistics
+unconfigured_facets       values of fields that are not facets
+range_merging             intervals and histograms; of category trees: tree_merging
+facet_result_types        all of these as a response shows them
+joint_counts_with_bins    joint counts of everything with the bins of a numeric field
 """

@@ -16,7 +16,7 @@ from typing import Final
 from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
-from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
 from coordinator.replication.applying.waiting_groups import Step, WaitingGroup, WaitingGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
@@ -35,7 +35,7 @@ from coordinator.replication.log.log_entries import (
 from coordinator.replication.log.log_stream import StreamMessage
 from coordinator.replication.log.long_entries import Pieces, divided
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
-from coordinator.write.write_log import index_deleted
+from coordinator.write.deleted_index_checks import index_deleted
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256

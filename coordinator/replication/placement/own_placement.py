@@ -19,7 +19,7 @@ from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.setting_conversion import SettingError
 from coordinator.cluster.shard_copies import PlacedShards
-from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.following.log_following import Follower
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext

@@ -47,7 +47,7 @@ from common.protocol.server import Handler, RpcServer
 if TYPE_CHECKING:
     from coordinator.cluster.shard_client import ShardClient
     from coordinator.cluster.shard_copies import PlacedShards
-    from coordinator.replication.applying.cross_host_groups import CrossHostGroups
+    from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
     from coordinator.replication.host.host_context import HostContext
 
 WHOLE_HOST: Final = -1

@@ -21,7 +21,7 @@ from coordinator.replication.log.log_entries import CatalogChange, Kind, pack
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.publishing.entry_publishing import Publisher, not_confirmed
 from coordinator.replication.publishing.publish_queue import PublishQueues
-from coordinator.write.write_log import prepare_on_shards
+from coordinator.write.write_ordering import prepare_on_shards
 
 
 class CatalogChanges:

@@ -15,8 +15,8 @@ from common.process.logs import Log
 from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.deleted_index_checks import index_deleted
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
-from coordinator.write.write_log import index_deleted
 from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
 
 _log = Log("replica")

@@ -9,9 +9,9 @@ from typing import Any, cast
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.http.access_control import Guard
 from coordinator.http.api_keys import ANYBODY
-from coordinator.routes.algolia_index_lookup import index_to_write
+from coordinator.routes.algolia_index_creation import index_to_write
 from coordinator.settings import Settings
-from coordinator.write.write_log import DocumentOf
+from coordinator.write.write_ordering import DocumentOf
 from tests.coordinator.conftest import MakeService, Service
 
 SETTINGS = {"language": "english"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common import data_directory
-from coordinator.process.joining import join as joining
+from coordinator.process.joining import start_decision as joining
 from coordinator.process.joining import unresolved_log_servers
 from coordinator.process.joining.log_checks import other_data
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica

@@ -21,7 +21,7 @@ from common.errors import (
     Unavailable,
 )
 from common.limits import Limits
-from coordinator.write import bulk_loads, spool
+from coordinator.write import bulk_load_spool, bulk_loads
 from tests.coordinator.conftest import MakeService, soon
 from tests.coordinator.model_shard import all_documents
 from tests.coordinator.write.writes import (
@@ -212,7 +212,7 @@ class TestBulk:
                 reached.append(0)
             write_all(file, content)
 
-        monkeypatch.setattr(spool, "write_all", write_late)
+        monkeypatch.setattr(bulk_load_spool, "write_all", write_late)
         body = b'{"id":1}\n' * 1_000_000
         load = asyncio.ensure_future(service.loads.load(index, chunks(body, 1_000_000)))
         await until(begun.is_set)
@@ -233,13 +233,13 @@ class TestBulk:
         service = await make_service()
         index = await service.configure()
         threads: list[threading.Thread] = []
-        close = spool.Spool.close
+        close = bulk_load_spool.Spool.close
 
-        def note_thread(self: spool.Spool) -> None:
+        def note_thread(self: bulk_load_spool.Spool) -> None:
             threads.append(threading.current_thread())
             close(self)
 
-        monkeypatch.setattr(spool.Spool, "close", note_thread)
+        monkeypatch.setattr(bulk_load_spool.Spool, "close", note_thread)
         load = service.loads.load(index, chunks(b'{"id":1}' if ends_well else b"{"))
         await asyncio.gather(load, return_exceptions=True)
         await until(lambda: threads)
@@ -295,7 +295,7 @@ class TestBulk:
                 raise failure
             read_all(file, target, offset)
 
-        monkeypatch.setattr(spool, "read_all", read_until_it_fails)
+        monkeypatch.setattr(bulk_load_spool, "read_all", read_until_it_fails)
         body = lines([{"n": i, "text": "x" * 1000} for i in range(500)])
         with pytest.raises(PartlyStored) as raised:
             await service.loads.load(index, chunks(body, 10**6))
@@ -315,7 +315,7 @@ class TestBulk:
             raise MemoryError
 
         with monkeypatch.context() as patch:
-            patch.setattr(spool, "read_all", fail)
+            patch.setattr(bulk_load_spool, "read_all", fail)
             with pytest.raises(InternalError) as raised:
                 await service.loads.load(index, chunks(b'{"id":1}'))
         assert raised.value.details == {"created": 0, "updated": 0}
@@ -341,14 +341,14 @@ class TestBulk:
     ) -> None:
         service = await make_service(1)
         index = await service.configure()
-        closed: list[spool.Spool] = []
-        close = spool.Spool.close
+        closed: list[bulk_load_spool.Spool] = []
+        close = bulk_load_spool.Spool.close
 
-        def note(self: spool.Spool) -> None:
+        def note(self: bulk_load_spool.Spool) -> None:
             closed.append(self)
             close(self)
 
-        monkeypatch.setattr(spool.Spool, "close", note)
+        monkeypatch.setattr(bulk_load_spool.Spool, "close", note)
         loop = asyncio.get_running_loop()
         run = loop.run_in_executor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from coordinator.cli.export_to_opensearch import bulk, mapping
+from coordinator.cli.opensearch_export_format import bulk, mapping
 
 ITEMS = b'{"id":5,"a":1}\n{"id":"x y"}\n{"b": [1, 2]}\n'
 

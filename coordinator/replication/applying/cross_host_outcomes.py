@@ -1,4 +1,4 @@
-"""Groups where each host holds some of the shards: apply our parts, learn of the others' outcomes.
+"""Outcomes of groups whose shards several hosts hold: applies our parts, asks for the others'.
 
 A request is answered when one copy of every shard that it changes has synced it, and searches on
 this host see it.

@@ -12,7 +12,7 @@ from common.errors import DeadlineExceeded, InvalidRequest, NotFound
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from coordinator.parameters.request_parsing import parse_search
-from coordinator.read.multi_search_cost import SEARCHES_AT_ONCE, CostSum, run_fairly
+from coordinator.read.multi_search_limits import SEARCHES_AT_ONCE, CostSum, run_fairly
 
 CONFIGURATION = parse_configuration({"aggregations": {"a": {"size": 60}, "b": {"size": 40}}})[0]
 

@@ -1,4 +1,4 @@
-"""The write log: decides the order of all changes, and when each is done.
+"""The order of all changes, and when each is done: a write log decides.
 
     Ingest ──▶ WriteLog ─┬─ EmbeddedLog     this service alone numbers its groups and sends them
                          └─ (a log that several hosts share)                    to its shards
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar
 
-from common.errors import NotFound, ServiceError
+from common.errors import ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
 from common.protocol.write_operations_and_outcomes import Operation
@@ -28,6 +28,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.deleted_index_checks import no_index
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import (
     Parts,
@@ -242,35 +243,6 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
         raise
 
 
-def without(state: CatalogState, index: Index, replacing: Index | None = None) -> CatalogState:
-    """Return a state of the catalog after an index was deleted.
-
-    Args:
-        state: with the index.
-        index: what is deleted.
-        replacing: the index that takes its name.
-
-    Raises:
-        NotFound: one of the indexes is not there any more, or has another name by now.
-    """
-    for one in (index, replacing):
-        if one is not None:
-            check_still_there(state, one)
-    if replacing is None:
-        return state.without_index(index.name)
-    return state.replaced(replacing.name, index.name)
-
-
-def check_still_there(state: CatalogState, index: Index) -> None:
-    """Check that an index is in a state under its name: another host may have renamed it.
-
-    Raises:
-        NotFound: it is not.
-    """
-    if not any((one.number, one.name) == (index.number, index.name) for one in state.indexes):
-        raise no_index(index.name)
-
-
 def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:
     """Return the queue of an index, which must still exist.
 
@@ -280,16 +252,3 @@ def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:
     if catalog.present(index) is None:
         raise no_index(index.name)
     return log.queue(index.number)
-
-
-def index_deleted() -> NotFound:
-    """Return the error of a write that was accepted, and whose index was deleted meanwhile."""
-    return NotFound(
-        "the index was deleted before the write was applied; nothing was written",
-        code="index_not_found",
-    )
-
-
-def no_index(name: str) -> NotFound:
-    """Return the error for an index that no longer exists."""
-    return NotFound(f"there is no index {name!r} any more", code="index_not_found")

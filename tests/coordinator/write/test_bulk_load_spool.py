@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from common.errors import StorageFull
 from common.json.item_scanner import ItemScanner
-from coordinator.write.spool import Spool
+from coordinator.write.bulk_load_spool import Spool
 
 
 def _fill(spool: Spool, body: bytes, step: int) -> None:

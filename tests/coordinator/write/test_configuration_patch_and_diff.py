@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.write.configuration_patch import changes, merged, removals
+from coordinator.write.configuration_patch_and_diff import changes, merged, removals
 
 _NAMES = st.sampled_from("abc")
 _LEAVES = st.one_of(st.integers(0, 3), st.booleans(), st.lists(st.integers(0, 2), max_size=2))
