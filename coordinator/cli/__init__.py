@@ -8,8 +8,8 @@ exporting            export; in the form of another engine: opensearch_export_fo
 loading              load, from `sources`; its options: source_options, configuration_options;
                      source_overview: what it shows before; load_option_hints: options that may
                      be meant; load_progress: its bar; bulk_updates: --update;
-                     proposed_configuration, index_name_and_removal: the index that a
-                     load, an import or a followed table makes
+                     proposed_geo_point; proposed_configuration, index_name_and_removal: the
+                     index that a load, an import or a followed table makes
 engine_import        import, from other engines: `importers`
 following_postgres   follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots
@@ -22,5 +22,6 @@ config               the settings; completion_scripts of shells; man_page: facet
 connection_options   options that name a service; settings_options: that set settings;
                      option_groups: several as one value; argument_completion: what Tab
                      offers for arguments
-escaped_output       output that does not control the terminal; in columns: console_tables
+escaped_output       output that does not control the terminal; in columns: console_tables;
+                     keystroke_questions: yes or no
 """

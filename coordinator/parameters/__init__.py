@@ -16,7 +16,8 @@ parameter_kinds     integers, names, fields, …: values that several parameters
 filter_clauses      filters and chosen nodes of trees, and which counts leave a filter out
 filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas
-facet_options       options by facet, ranges, the cube; tree_options: of category trees
+facet_options       options by facet; facet_ranges_and_cube: counts by interval, joint
+                    counts; tree_options: of category trees
 sort_keys           sort keys; highlight_options: and of snippets; unsearched_fields
 curation            the rules that apply to one search
 foreign_parameters  parameters of other engines, and their equivalents here

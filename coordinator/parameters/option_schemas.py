@@ -10,7 +10,7 @@ from typing import Final
 from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.curation_rules import FACTOR_MAX, NAME_CHARS_MAX, POSITION_MAX
 from common.limits import DEFAULT_LIMITS
-from coordinator.parameters.facet_options import CALENDARS, SPAN
+from coordinator.parameters.facet_ranges_and_cube import CALENDARS, SPAN
 from coordinator.parameters.parameter_row import Schema
 from coordinator.parameters.readers_by_parameter import MIN_SCORE_MAX, NUMBER
 from coordinator.parameters.value_schemas import (

@@ -24,7 +24,12 @@ from common.search_option_parsers import (
     parse_typo_lengths,
     parse_weighted_field,
 )
-from coordinator.parameters import facet_options, highlight_options, tree_options
+from coordinator.parameters import (
+    facet_options,
+    facet_ranges_and_cube,
+    highlight_options,
+    tree_options,
+)
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.parameter_kinds import (
     DIGITS,
@@ -318,14 +323,14 @@ def read_facets(draft: SearchDraft, value: Any) -> None:
 
 def read_facet_ranges(draft: SearchDraft, value: Any) -> None:
     """Read `facet_ranges`."""
-    draft.ranges = facet_options.read_facet_ranges(
+    draft.ranges = facet_ranges_and_cube.read_facet_ranges(
         value, draft.configuration.geo_fields, draft.limits
     )
 
 
 def read_facet_cube(draft: SearchDraft, value: Any) -> None:
     """Read `facet_cube`."""
-    draft.cube = draft.values["cube"] = facet_options.read_facet_cube(value, draft.limits)
+    draft.cube = draft.values["cube"] = facet_ranges_and_cube.read_facet_cube(value, draft.limits)
 
 
 def read_filters(draft: SearchDraft, value: Any) -> None:

@@ -6,7 +6,7 @@ Start at `search`, one search from parameters to result:
     facets/                 the counts that each facet needs; what the response shows of them
     curated_search          the search after the curation rules of its index
     scatter                 the request to every shard
-    paging                  the hits of a page, by hit_merging; across pages: cursor
+    paging                  the hits of a page, by hit_merging and pinned_hits; across pages: cursor
     stored_items            their bytes; hit_rendering adds marks and scores
     hit_and_bucket_details  requests that depend on the hits: hit_groups, …
     search_results          what comes out

@@ -28,8 +28,9 @@ from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.range_merging import CountedKeys, added_up, finite
 from coordinator.read.facets.text_order import text_key
-from coordinator.read.hit_merging import comparable, slots
+from coordinator.read.hit_merging import comparable
 from coordinator.read.hit_rendering import add_members
+from coordinator.read.pinned_hits import slots
 from coordinator.read.search_results import SearchResult
 
 _EVERY: Final = 1 << 31

@@ -5,7 +5,7 @@
     listed buckets   ─▶ joint counts with the bins of a numeric field    (`joint_counts`)
 
 Each is the search's own request, narrowed to these hits or buckets: it has the same hits, whatever
-is written meanwhile. Merging the responses is pure: `groups`, `facets`.
+is written meanwhile. Merging the responses is pure: `hit_groups`, `facets`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -31,7 +31,6 @@ from common.analysis.collation import collator
 from common.protocol.messages import (
     Distinct,
     DistinctCounts,
-    Pin,
     SearchResponse,
     SortKey,
 )
@@ -179,74 +178,6 @@ def num_inline(num_hits: int, num_shards: int) -> int:
     share = num_hits / num_shards
     deviation = math.sqrt(share * (1 - 1 / num_shards))
     return min(num_hits, math.ceil(share + 2.5 * deviation))
-
-
-class PinnedOnPage(NamedTuple):
-    """The pinned hits of one page."""
-
-    num_before: int
-    """Number of pinned hits on earlier pages."""
-    hits: list[Hit]
-    slots: list[int]
-    """Position of each on the page, ascending."""
-
-    def among(self, others: list[Hit]) -> list[Hit]:
-        """Return the page: the pinned hits in their slots, the others around them."""
-        page = list(others)
-        for slot, hit in zip(self.slots, self.hits, strict=True):
-            page.insert(slot, hit)
-        return page
-
-
-NOTHING_PINNED = PinnedOnPage(0, [], [])
-
-
-def pinned_on_page(
-    answers: Sequence[tuple[int, SearchResponse]],
-    total: int,
-    pins: Sequence[Pin],
-    offset: int,
-    limit: int,
-) -> PinnedOnPage:
-    """Return the pinned hits of a page.
-
-    Args:
-        answers: (shard ordinal, response).
-        total: hits of all shards, pinned ones included.
-        pins: of the search, by position.
-        offset: hits on earlier pages.
-        limit: hits on a full page.
-    """
-    hits = [
-        Hit(shard, answer.pinned, rank, number)
-        for shard, answer in answers
-        if answer.pinned is not None
-        for rank, number in enumerate(answer.pin_numbers)
-    ]
-    if not hits:
-        return NOTHING_PINNED
-    hits.sort(key=lambda hit: hit.pin or 0)
-    num_others = total - len(hits)
-    places = slots([pins[hit.pin or 0].position for hit in hits], num_others)
-    on_page = [i for i, place in enumerate(places) if offset <= place < offset + limit]
-    return PinnedOnPage(
-        sum([place < offset for place in places]),
-        [hits[i] for i in on_page],
-        [places[i] - offset for i in on_page],
-    )
-
-
-def slots(positions: Sequence[int], num_others: int) -> list[int]:
-    """Return the slots (from 0) of pinned hits among all, given their positions (from 1) in order.
-
-    If an earlier pin has taken a position, the next free one is used. Past the last of the other
-    hits there are no gaps.
-    """
-    taken: list[int] = []
-    for number, position in enumerate(positions):
-        slot = max(position - 1, taken[-1] + 1 if taken else 0)
-        taken.append(min(slot, num_others + number))
-    return taken
 
 
 def lacks_hits(

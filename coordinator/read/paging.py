@@ -1,7 +1,7 @@
 """The hits of one page, out of those that the shards found.
 
 A page is a number of hits after an offset, or after the hit of a cursor. Each shard is asked for
-its likely share of them (`merge.num_asked`); if that was too little, all are asked again for as
+its likely share of them (`num_asked`); if that was too little, all are asked again for as
 many as the page has. Pinned hits take their slots, the others fill the page around them.
 """
 
@@ -25,16 +25,14 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.hit_merging import (
-    NOTHING_PINNED,
     Hit,
-    PinnedOnPage,
     bucket_height,
     is_slow_to_order,
     lacks_hits,
     merge_hits,
     num_asked,
-    pinned_on_page,
 )
+from coordinator.read.pinned_hits import NOTHING_PINNED, PinnedOnPage, pinned_on_page
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 
 SORTED_FAST_MAX: Final = 10_000

@@ -2,20 +2,21 @@
 
     parameters ─▶ 1 parse      query text → clauses (text/query_parser)
                   2 score      words → document frequencies over all shards → weights
-                               (text/scoring); words that occur nowhere are ignored
-                  3 plan       the counts that each facet needs (facets/plan)
+                               (text/query_weighting); words that occur nowhere are ignored
+                  3 plan       the counts that each facet needs (facets/facet_count_plan)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
                   5 learn      facet values that are new to us (facets/facet_values_and_totals)
-                  6 merge      hits by order (merge), counts by addition (facets/merged_counts)
+                  6 merge      hits by order (hit_merging), counts by addition
+                               (facets/merged_counts)
                   7 fetch      documents of the page that did not come with the hits
-                  8 render     projection, marks, scores (rendering) ─▶ SearchResult
+                  8 render     projection, marks, scores (hit_rendering) ─▶ SearchResult
 
     steps 1-5  scatter.py      6  paging.py, facets/facet_scheduling.py      7-8  stored_items.py
 
 A search fixes one horizon at the start and sends it with every call, so hits, facets and total
 describe the same state whatever is written meanwhile. Step 2 costs a round trip only for words not
 yet seen at this horizon, step 5 only after a write added a facet value, step 7 only for deep pages
-and highlighting. Steps 4-6 are repeated when the shards sent too few hits (merge.lacks_hits). Some
+and highlighting. Steps 4-6 are repeated when the shards sent too few hits (`lacks_hits`). Some
 parameters send the shards a second request, which depends on the hits or buckets
 (hit_and_bucket_details).
 """

@@ -6,12 +6,15 @@ has none gets no point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources.json_object_splitting import value_at
+from coordinator.cli.sources.item_json import encoded
+from coordinator.cli.sources.json_and_ndjson import parsed_items
+from coordinator.cli.sources.json_object_splitting import edit_objects, value_at
 from coordinator.cli.sources.source import Source, SourceError
 
 FIELD: Final = "_geo"
@@ -84,6 +87,40 @@ def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
     return all(
         (value := greatest[field]) is not None and value <= bound
         for field, bound in zip(fields, BOUNDS, strict=True)
+    )
+
+
+def with_points(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source whose items have a geo point.
+
+    Args:
+        source: of the items.
+        fields: of each item's latitude and longitude, in degrees.
+
+    Raises:
+        SourceError: there is no such column. Its pieces raise it for a value that is not a degree.
+    """
+    pieces, name = source.pieces, source.name
+    columns = [column.name for column in source.columns]
+    for field in fields:
+        if columns and field not in columns:
+            raise SourceError(
+                f"--geo: {name} has no column {field!r}; its columns are {', '.join(columns)}"
+            )
+
+    def pieces_with_points() -> Iterator[bytes]:
+        for place, item in parsed_items(pieces(), name):
+            yield encoded(with_point(item, fields, place)) + b"\n"
+
+    return replace(source, pieces=pieces_with_points)
+
+
+def with_seen_points(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source of JSON whose items have a geo point if two of their fields hold degrees."""
+    pieces = source.pieces
+    return replace(
+        source,
+        pieces=lambda: edit_objects(pieces(), lambda text: insert_point(text, fields)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a response shows of its facets and ranges: frozen values, as those of `read.results`."""
+"""What a response shows of its facets and ranges: frozen values, as in `read.search_results`."""
 
 from __future__ import annotations
 

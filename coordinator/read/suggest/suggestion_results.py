@@ -1,4 +1,4 @@
-"""Suggestions as a response shows them: frozen values, as those of `read.results`."""
+"""Suggestions as a response shows them: frozen values, as those of `read.search_results`."""
 
 from __future__ import annotations
 

@@ -7,10 +7,8 @@ import functools
 import gzip
 import http.server
 import io
-import itertools
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import format_detection
+from coordinator.cli.sources import reader_by_format
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read, write
@@ -73,7 +71,7 @@ class TestStdinAndAddresses:
             buffer = io.BytesIO(gzip.compress(BOOKS.encode()))
 
         monkeypatch.setattr("sys.stdin", Stdin)
-        assert items_of(format_detection.read("-", ReadOptions())) == ITEMS
+        assert items_of(reader_by_format.read("-", ReadOptions())) == ITEMS
 
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
@@ -85,13 +83,13 @@ class TestStdinAndAddresses:
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}"
             assert (
-                items_of(format_detection.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
+                items_of(reader_by_format.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
             )
-            assert items_of(format_detection.read(f"{url}/books.json", ReadOptions())) == ITEMS
+            assert items_of(reader_by_format.read(f"{url}/books.json", ReadOptions())) == ITEMS
             with pytest.raises(SourceError, match="is not compressed, although"):
-                format_detection.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
+                reader_by_format.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
             with pytest.raises(SourceError, match="answers 404"):
-                format_detection.read(f"{url}/none.csv", ReadOptions())
+                reader_by_format.read(f"{url}/none.csv", ReadOptions())
         finally:
             server.shutdown()
             server.server_close()
@@ -111,13 +109,13 @@ class TestParquet:
         path = tmp_path / "x.parquet"
         parquet.write_table(table, path)
         expected = [{"id": 1, "day": "2026-01-02", "tags": ["a"]}, {"id": 2, "tags": []}]
-        source = format_detection.read(str(path), ReadOptions())
+        source = reader_by_format.read(str(path), ReadOptions())
         assert items_of(source) == expected
         assert source.num_items == 2
         packed = write(tmp_path / "y.parquet.gz", gzip.compress(path.read_bytes()))
-        assert items_of(format_detection.read(packed, ReadOptions())) == expected
+        assert items_of(reader_by_format.read(packed, ReadOptions())) == expected
         assert (
-            items_of(format_detection.read(str(path), ReadOptions(id_field="day")))[0]["id"]
+            items_of(reader_by_format.read(str(path), ReadOptions(id_field="day")))[0]["id"]
             == "2026-01-02"
         )
         with pytest.raises(SourceError, match="is not a Parquet file"):
@@ -137,7 +135,7 @@ class TestParquet:
             "took": arrow.array([5_001], arrow.duration("ns")),
         }
         parquet.write_table(arrow.table(columns), tmp_path / "x.parquet", version="2.6")
-        (item,) = items_of(format_detection.read(str(tmp_path / "x.parquet"), ReadOptions()))
+        (item,) = items_of(reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions()))
         assert item == {
             "id": 1,
             "at": "1970-01-01T00:00:00.000001+00:00",
@@ -154,7 +152,7 @@ class TestParquet:
         kind = arrow.map_(arrow.string(), arrow.int64())
         table = arrow.table({"id": [1, 2], "by": arrow.array([[("a", 1)], None], kind)})
         parquet.write_table(table, tmp_path / "x.parquet")
-        source = format_detection.read(str(tmp_path / "x.parquet"), ReadOptions())
+        source = reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
         assert items_of(source) == [{"id": 1, "by": {"a": 1}}, {"id": 2}]
 
     def test_a_value_that_cannot_be_read_names_the_file(self, tmp_path: Path) -> None:
@@ -163,13 +161,7 @@ class TestParquet:
         table = arrow.table({"id": [1], "day": arrow.array([2**30], arrow.date32())})
         parquet.write_table(table, tmp_path / "x.parquet")
         with pytest.raises(SourceError, match=r"x\.parquet: a value after row 0 cannot be read"):
-            format_detection.read(str(tmp_path / "x.parquet"), ReadOptions())
-
-
-def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
-    source = read(tmp_path, "[[1, 2], [3, 4]]", "a.json", id_field="0")
-    with pytest.raises(SourceError, match="is not a JSON array of objects: at its start, "):
-        items_of(source)
+            reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
 
 
 @pytest.mark.parametrize(
@@ -178,7 +170,7 @@ def test_items_that_are_no_objects_have_no_id(tmp_path: Path) -> None:
 def test_a_malformed_address_is_named(name: str) -> None:
     table = "t" if name.startswith("mysql") else None
     with pytest.raises(SourceError, match="is not an address"):
-        format_detection.read(name, ReadOptions(table=table))
+        reader_by_format.read(name, ReadOptions(table=table))
 
 
 @pytest.mark.parametrize("target", ["/büch er.csv?q=ä b", "/b%C3%BCch%20er.csv?q=%C3%A4%20b"])
@@ -206,88 +198,8 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"--encoding is for files of text; .* is SQLITE"):
         read(tmp_path, "", "a.db", encoding="latin-1")
     with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
-        format_detection.read("ftp://host/a.csv", ReadOptions())
+        reader_by_format.read("ftp://host/a.csv", ReadOptions())
     with pytest.raises(SourceError, match="Is a directory; name the files in it"):
-        format_detection.read(str(tmp_path), ReadOptions())
+        reader_by_format.read(str(tmp_path), ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
-        format_detection.read(str(tmp_path / "none.csv"), ReadOptions())
-
-
-NO_ARRAY = "a.json is not a JSON array of objects: "
-LONG = [{"id": 1, "n": 2**70 + 1}, {"id": 2, "n": -(10**18), "t": "ä"}]
-
-
-class TestParsedItems:
-    @pytest.mark.parametrize("step", [1, 7, 1_000])
-    @pytest.mark.parametrize("mark", ["", "\ufeff"])
-    @pytest.mark.parametrize("is_array", [False, True])
-    def test_pieces_cut_anywhere_give_exact_values(
-        self, step: int, mark: str, is_array: bool
-    ) -> None:
-        texts = [json.dumps(item, ensure_ascii=False) for item in LONG]
-        text = f"\n[{', '.join(texts)}]\n" if is_array else "\n\n".join(texts)
-        data = (mark + text).encode()
-        pieces = [data[at : at + step] for at in range(0, len(data), step)]
-        found = list(format_detection.parsed_items(iter(pieces), "a.json"))
-        assert [item for _, item in found] == LONG
-        places = ("item 0", "item 1") if is_array else ("line 1", "line 3")
-        assert [place for place, _ in found] == [f"a.json, {place}" for place in places]
-
-    @pytest.mark.parametrize("text", ["[", ""])
-    def test_no_more_is_read_than_the_items_wanted_need(self, text: str) -> None:
-        num_read = 0
-
-        def pieces() -> Iterator[bytes]:
-            nonlocal num_read
-            yield text.encode()
-            for number in range(1_000):
-                num_read += 1
-                yield b'{"id": %d}%s\n' % (number, b"," if text else b"")
-
-        items = format_detection.parsed_items(pieces(), "a.json")
-        assert next(items)[1] == {"id": 0}
-        assert num_read <= 2
-
-    def test_what_cannot_become_an_array_of_objects_is_not_read_on(self) -> None:
-        endless = itertools.chain([b"["], itertools.repeat(b"1, "))
-        with pytest.raises(SourceError, match="is not a JSON array of objects"):
-            next(format_detection.parsed_items(endless, "a.json"))
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ('[{"id": 1}, {"id": 2} {"id": 3}]', f"{NO_ARRAY}after item 1, expected ',', found ''"),
-            ('[{"id": 1}', f"{NO_ARRAY}after item 0, expected ']', found ''"),
-            ('[{"id": 1}] "{}', f"{NO_ARRAY}after item 0, expected ']', found ']\"{{}}'"),
-            ('[{"id": 1}, 5]', f"{NO_ARRAY}after item 0, expected ']', found ',5]'"),
-            ('[{"id": 1},]', f"{NO_ARRAY}after item 0, expected ']', found ',]'"),
-            ("[1,]", f"{NO_ARRAY}at its start, expected '[]', found '[1,]'"),
-            ('[{"id": 1, "n": 1e400}]', "a.json, item 0: "),
-            ('{"id": 1}\n{"id": 2', "a.json, line 2: "),
-            ('{"id": 1}\n{"id": NaN}', "a.json, line 2: "),
-            ("id,name\n1,a\n", "a.json, line 1: "),
-            ('{"id": ' + "1" * 5_000 + "}", "a.json, line 1: "),
-        ],
-    )
-    def test_what_is_not_json_is_an_error_with_its_place(self, text: str, message: str) -> None:
-        with pytest.raises(SourceError) as caught:
-            list(format_detection.parsed_items(iter([text.encode()]), "a.json"))
-        assert str(caught.value).startswith(message)
-
-
-def test_integers_stay_exact_when_ids_are_made(tmp_path: Path) -> None:
-    for content in (
-        '{"k": 1, "n": 123456789012345678901}',
-        '[{"k": 1, "n": 18446744073709551616}]',
-    ):
-        source = read(tmp_path, content, "a.json", id_field="k")
-        (item,) = items_of(source)
-        assert item["n"] in (123456789012345678901, 18446744073709551616)
-        assert isinstance(item["n"], int)
-
-
-def test_an_item_that_is_nested_too_deep_is_named(tmp_path: Path) -> None:
-    deep = '{"id": 12345678901234567890123, "a": ' + "[" * 1_000 + "]" * 1_000 + "}"
-    source = read(tmp_path, '{"id": 1}\n' + deep, "a.ndjson", id_field="id")
-    with pytest.raises(SourceError, match="line 2: values are nested too deep"):
-        items_of(source)
+        reader_by_format.read(str(tmp_path / "none.csv"), ReadOptions())
