@@ -11,7 +11,7 @@ from coordinator.cli.escaped_output import echo
 
 
 def can_ask(read_key: Callable[[], str] | None) -> bool:
-    """Return whether somebody is there to answer: on a terminal, or by `read_key`."""
+    """Return whether a person can answer: on a terminal, or where `read_key` does."""
     return read_key is not None or (sys.stdin.isatty() and sys.stderr.isatty())
 
 

@@ -132,7 +132,7 @@ class Reading:
 
 def read_services(cache: SuggestionCache, reading: Reading) -> Any:
     """Return the services of searches without shards, over indexes without rules."""
-    caches = Mock(of=lambda _: Mock(suggestions=cache), narrowed=lambda _, search: search)
+    caches = Mock(of=lambda _: Mock(suggestions=cache, narrowing_rules=()))
     cluster = Mock(reading=lambda _: reading)
     return Mock(
         cluster=cluster, analyzer=Analyzer(), caches=caches, share=FairShare(), limits=Limits()
