@@ -4,7 +4,8 @@ A step is the first of these that there is to do:
 
     1. merge neighbours that `merge_policy` names, as arrays, without the documents that no search
        can name any more; a result that is large enough goes to a file
-    2. write segments in memory to files, once there are enough of them
+    2. write segments in memory to files, once there are enough of them, or once it is idle if they
+       were indexed again at open: the next open and closing then have nothing to do
     3. name the new files in the manifest (then remove the old ones)
 
 Any step may be killed at any moment, and is retried later if the disk is full (by
@@ -39,8 +40,13 @@ ROOM_FACTOR = 3
 prefix lists than they, and room for it and for temporary arrays."""
 
 
-def work(partition: Partition, *, is_idle: bool) -> bool:
+def work(partition: Partition, *, is_idle: bool, flushes_all: bool = False) -> bool:
     """Do one step for an index: merge, write to files, or name them; return whether there was one.
+
+    Args:
+        partition: the index.
+        is_idle: whether nothing was written for a while.
+        flushes_all: whether segments in memory are written to files however small they are.
 
     Raises:
         OSError: no space left, or the device failed; nothing has changed.
@@ -58,7 +64,7 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     chosen = choose_merge(sizes, is_idle=is_idle)
     is_flush = chosen is None
     if chosen is None:
-        chosen = _choose_flush(partition, views, sizes)
+        chosen = _choose_flush(partition, views, sizes, flushes_all=flushes_all)
     if chosen is None and partition.is_commit_due:
         partition.commit_derived()
         return True
@@ -84,7 +90,11 @@ def flush(partition: Partition) -> None:
 
 
 def _choose_flush(
-    partition: Partition, views: Sequence[SegmentView], sizes: Sequence[SegmentSize]
+    partition: Partition,
+    views: Sequence[SegmentView],
+    sizes: Sequence[SegmentSize],
+    *,
+    flushes_all: bool,
 ) -> range | None:
     """Return segments in memory that should become a file."""
     settings = partition.settings
@@ -98,7 +108,8 @@ def _choose_flush(
             return range(position, position + 1)
     num_bytes = sum(views[position].segment.size for position in waiting)
     num_docs = sum(sizes[position].num_docs for position in waiting)
-    if num_docs < settings.flush_docs and num_bytes < settings.flush_bytes:
+    is_enough = num_docs >= settings.flush_docs or num_bytes >= settings.flush_bytes
+    if not waiting or not (is_enough or flushes_all):
         return None
     first = last = waiting[0]
     while last + 1 in waiting:

@@ -60,6 +60,7 @@ class Job:
         idle_at: monotonic time at which it will be idle; until then only new segments matter.
         num_segments: how many there were at the last visit that found no work.
         is_merging: whether a step is in progress.
+        is_flush_due: whether segments in memory, however small, go to files once it is idle.
         num_steps: merges and flushes done since the index was opened.
         num_steps_tidied: as many as there were when the index was last found idle.
         seconds: that they took together.
@@ -74,9 +75,13 @@ class Job:
     idle_at: float = 0.0
     num_segments: int = 0
     is_merging: bool = False
+    is_flush_due: bool = field(init=False)
     num_steps: int = 0
     num_steps_tidied: int = 0
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.is_flush_due = self.partition.is_indexed_again
 
     def is_due(self, now: float) -> bool:
         """Return whether to look at the index now."""
@@ -201,11 +206,14 @@ class MergeScheduler:
         try:
             job.is_merging = True
             started = time.monotonic()
-            has_worked = work(job.partition, is_idle=is_idle)
+            has_worked = work(
+                job.partition, is_idle=is_idle, flushes_all=is_idle and job.is_flush_due
+            )
             if has_worked:
                 job.num_steps += 1
                 job.seconds += time.monotonic() - started
             if not has_worked and is_idle:
+                job.is_flush_due = False
                 has_worked = self._tidy(job)
             elif len(job.partition.purge_queue) > PURGEABLE_MAX:
                 has_worked = bool(job.submit(job.writer.purge).result()) or has_worked

@@ -67,6 +67,7 @@ class Partition:
         derived: files of segments and dictionaries.
         groups: the write groups in the log; the writer notes its commits there.
         purge_queue: dead records that no segment has any more.
+        is_indexed_again: whether the open had to index items, so that segments are in memory.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Partition:
         self.environment: Final = stores.environment
         self.documents: Final = stores.documents
         self.derived: Final = stores.derived
+        self.is_indexed_again: Final = recovered.is_indexed_again
         self._lock = threading.Lock()
         self._generation = recovered.generation
         self._damaged = recovered.damaged

@@ -75,6 +75,7 @@ class Recovered:
         compacted: dead records that the log names no longer.
         damaged: live records that the views leave out, because their items cannot be read.
         views: the segments, without what is dead.
+        is_indexed_again: whether some of these were not in files.
     """
 
     generation: Generation
@@ -83,6 +84,7 @@ class Recovered:
     compacted: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     damaged: set[int] = field(default_factory=set)
     views: Sequence[SegmentView] = ()
+    is_indexed_again: bool = False
 
     @property
     def dead(self) -> NDArray[np.uint64]:
@@ -169,6 +171,7 @@ class Recovery:
             position = end
         self._opening.add_built(records.stop - position)
         if built:
+            recovered.is_indexed_again = True
             num_items = sum(segment.num_docs for segment in built)
             _log.info("items indexed at open", index=self._entry.number, num_items=num_items)
         return built

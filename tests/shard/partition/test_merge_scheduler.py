@@ -36,7 +36,10 @@ class Running:
 
     def __init__(self, folder: Path, settings: ShardSettings = _SETTINGS) -> None:
         entry = IndexEntry(1, "things", 1, {"aggregations": {"color": {}}})
-        self.partition = Partition.create(folder, entry, settings)
+        self._serve(Partition.create(folder, entry, settings))
+
+    def _serve(self, partition: Partition) -> None:
+        self.partition = partition
         self.writer = Writer(self.partition, self._fail)
         self.thread = ThreadPoolExecutor(1)
         self.merge_scheduler = MergeScheduler()
@@ -67,10 +70,19 @@ class Running:
         self.thread.submit(self.writer.apply, request).result()
         self.merge_scheduler.notify(1)
 
-    def close(self) -> None:
+    def open_again(self) -> None:
+        """As after a kill: nothing in memory was written to files."""
+        self._stop()
+        self.partition.close()
+        self._serve(Partition.open(self.partition.folder, 1, self.partition.settings))
+
+    def _stop(self) -> None:
         self.merge_scheduler.stop()
         self.thread.shutdown()
         self.writer.close()
+
+    def close(self) -> None:
+        self._stop()
         flush(self.partition)
         self.partition.close()
 
@@ -158,6 +170,26 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
 
     assert has_rested()
     assert len(_live(running.partition.newest)) == 169
+
+
+def test_what_the_open_had_to_index_goes_to_files_once_idle(running: Running) -> None:
+    """Or closing it, perhaps for an index that a search waits for, would have to write it."""
+    running.apply(1, 0, [(id, 1) for id in range(20)])
+    while running.job.is_pending:
+        time.sleep(0.005)
+    assert running.partition.newest.views[0].segment.path is None
+    assert not running.partition.is_settled
+
+    running.open_again()
+    assert running.partition.newest.views[0].segment.path is None
+    while running.job.is_pending:
+        time.sleep(0.005)
+    assert running.partition.newest.views[0].segment.path is not None
+    assert running.partition.is_settled
+    assert len(_live(running.partition.newest)) == 20
+
+    running.open_again()
+    assert running.partition.is_settled
 
 
 def test_memory_is_returned_after_merges_only(
