@@ -31,9 +31,9 @@ import numpy as np
 
 from benchmarks import corpus, processes, results
 from benchmarks.corpus import Shape
-from benchmarks.keystrokes import LETTERS_MIN
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
 from benchmarks.queries import make_queries
+from benchmarks.search_as_you_type_relevance import LETTERS_MIN
 from benchmarks.writes import other_items
 
 SUGGESTIONS: Final = {"fields": ["title"], "facets": list(corpus.FACETS), "popularity": "price"}

@@ -33,9 +33,9 @@ words' score and 0.641 at a fifth.
 The last word of a query may still grow. If it is in the index as typed, the words that it begins
 (its completions) rank near it; so they do if only another form of it is there, because otherwise
 an item shown for `hard` would disappear at `hards`, whose stem many items have. Measured over
-13,754 keystrokes of 600 titles (`benchmarks/keystrokes`, 150 of each set): the share that drops a
-title from the first ten, in debian-packages and in all sets; nDCG@10 of icecat-products as typed,
-and the share of it that remains with the last word cut:
+13,754 keystrokes of 600 titles (`benchmarks/search_as_you_type_relevance`, 150 of each set): the
+share that drops a title from the first ten, in debian-packages and in all sets; nDCG@10 of
+icecat-products as typed, and the share of it that remains with the last word cut:
 
     completions rank near
     a word that is in the index as typed                   0.59 %  0.35 %  0.6561  85.9 %

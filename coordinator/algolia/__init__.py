@@ -5,7 +5,7 @@ parameter_table         the parameters that are honoured; those that are not: un
 search_draft            what the parameters have said so far: raw parameters of ours and filters
 parameter_readers       one function a parameter; filters and geo among them
 parameter_interactions  what depends on several parameters
-combined_queries        the queries of a page → fewer searches
+disjunctive_query_combining  the queries of a page → fewer searches
 responses               results in Algolia's form
 
 settings                an index's settings

@@ -157,7 +157,7 @@ def read_search(
         index: to search.
         params: the request's.
         limits: on sizes and counts.
-        choices: facets whose counts leave out their own filter (see `combined_queries`).
+        choices: facets whose counts leave out their own filter (see `disjunctive_query_combining`).
         allows_cursor: whether this is a browse.
 
     Raises:

@@ -14,7 +14,7 @@ from coordinator.cli.argument_completion import complete_file
 from coordinator.cli.configuration_options import configure_option, show_warnings
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
+from coordinator.cli.importers import algolia_export, elasticsearch, meilisearch_dump, typesense
 from coordinator.cli.importers.engine_exports import SAMPLE_ITEMS
 from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
@@ -28,12 +28,12 @@ from coordinator.clients.http_client import Client, ClientError
 Read = Callable[[str, str | None, str | None], list[ImportedIndex]]
 
 ENGINES: Final[dict[str, Read]] = {
-    "meilisearch": lambda name, settings, key: meilisearch.read(name),
-    "meilisearch-dump": lambda name, settings, key: meilisearch.read(name),
+    "meilisearch": lambda name, settings, key: meilisearch_dump.read(name),
+    "meilisearch-dump": lambda name, settings, key: meilisearch_dump.read(name),
     "typesense": typesense.read,
     "elasticsearch": elasticsearch.read,
     "opensearch": elasticsearch.read,
-    "algolia": lambda name, settings, key: algolia.read(name, settings),
+    "algolia": lambda name, settings, key: algolia_export.read(name, settings),
 }
 
 

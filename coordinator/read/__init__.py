@@ -8,7 +8,8 @@ Start at `search`, one search from parameters to result:
     scatter                 the request to every shard
     paging                  the hits of a page, by hit_merging and pinned_hits; across pages: cursor
     stored_items            their bytes; hit_rendering adds marks and scores
-    hit_and_bucket_details  requests that depend on the hits: hit_groups, …
+    group_hits_and_bucket_statistics
+                            requests that depend on the hits: hit_groups, …
     search_results          what comes out
 
 Other requests:

@@ -18,7 +18,7 @@ describe the same state whatever is written meanwhile. Step 2 costs a round trip
 yet seen at this horizon, step 5 only after a write added a facet value, step 7 only for deep pages
 and highlighting. Steps 4-6 are repeated when the shards sent too few hits (`lacks_hits`). Some
 parameters send the shards a second request, which depends on the hits or buckets
-(hit_and_bucket_details).
+(group_hits_and_bucket_statistics).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCK
 from coordinator.read.facets.range_merging import merge_ranges, num_keys
 from coordinator.read.facets.tree_merging import merge_trees
 from coordinator.read.field_checks import search_warnings
-from coordinator.read.hit_and_bucket_details import (
+from coordinator.read.group_hits_and_bucket_statistics import (
     joint_counts,
     with_group_hits,
     with_value_statistics,

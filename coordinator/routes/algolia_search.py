@@ -14,7 +14,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from coordinator.algolia import settings as index_settings
-from coordinator.algolia.combined_queries import RequestedQuery, combine
+from coordinator.algolia.disjunctive_query_combining import RequestedQuery, combine
 from coordinator.algolia.parameter_errors import translated
 from coordinator.algolia.responses import facet_query_response, facet_response, search_answer
 from coordinator.algolia.search_request import (

@@ -12,16 +12,16 @@ import pytest
 from benchmarks import (
     compare,
     cores,
+    data_shapes,
+    data_shapes_corpus,
     field_names,
     floor,
-    keystrokes,
-    large,
+    large_index,
     relevance,
     scale,
-    shapes,
-    shapes_corpus,
+    search_as_you_type_relevance,
     suggest,
-    vocabulary,
+    vocabulary_lookup,
     writes,
     wrk,
 )
@@ -90,9 +90,14 @@ def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> N
 
 @needs_wrk
 def test_a_large_index_is_measured(home: Path) -> None:
-    saved = large.main(["--items", "300", "--copies", "2", "--classes", "Q2", "--seconds", "1"])
+    saved = large_index.main(
+        ["--items", "300", "--copies", "2", "--classes", "Q2", "--seconds", "1"]
+    )
     seen = json.loads(saved.read_text())["seen"]
-    assert seen.keys() >= set(large.TARGETS) - {"Q4 median, ms", "Q2 while merging: p99 over idle"}
+    assert seen.keys() >= set(large_index.TARGETS) - {
+        "Q4 median, ms",
+        "Q2 while merging: p99 over idle",
+    }
     assert seen["single items/s"] > 0
 
 
@@ -140,19 +145,21 @@ def test_typing_is_measured(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = keystrokes.Catalogue("few", "name", ("name",), num_names=2)
-    monkeypatch.setattr(keystrokes, "CATALOGUES", (few,))
+    few = search_as_you_type_relevance.Catalogue("few", "name", ("name",), num_names=2)
+    monkeypatch.setattr(search_as_you_type_relevance, "CATALOGUES", (few,))
     (tmp_path / "few").mkdir()
     names = ["git", "git remote", "redis"]
     items = [{"id": str(number), "name": name} for number, name in enumerate(names)]
     with gzip.open(tmp_path / "few" / "items.ndjson.gz", "wt") as file:
         file.writelines(json.dumps(item) + "\n" for item in items)
-    keystrokes.main(["--data", str(tmp_path), "--sets", "few", "--port", str(service.port)])
+    search_as_you_type_relevance.main(
+        ["--data", str(tmp_path), "--sets", "few", "--port", str(service.port)]
+    )
     assert "| few | 3 | 14 | 0.00% | 100.0% | 100.0% of 2 |" in capsys.readouterr().out
 
 
 def test_letters_of_a_word_follow_each_other() -> None:
-    typed = list(keystrokes.keystrokes("Ab cd"))
+    typed = list(search_as_you_type_relevance.keystrokes("Ab cd"))
     assert typed == [("ab", False), ("ab c", False), ("ab cd", True)]
 
 
@@ -162,7 +169,7 @@ def test_missing_judged_sets_are_named(home: Path) -> None:
 
 
 def test_vocabulary_lookups_are_measured(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vocabulary.main(["--terms", "2000", "--words", "20"])
+    vocabulary_lookup.main(["--terms", "2000", "--words", "20"])
     assert "not found: 0" in capsys.readouterr().out
 
 
@@ -174,13 +181,13 @@ def test_the_floor_is_measured(home: Path) -> None:
 
 
 def test_every_shape_is_asked_and_answered(service: Facetd, home: Path) -> None:
-    file = shapes_corpus.write(SHAPE, NUM_ITEMS)
-    for index in (INDEX, shapes.OTHER_INDEX):
+    file = data_shapes_corpus.write(SHAPE, NUM_ITEMS)
+    for index in (INDEX, data_shapes.OTHER_INDEX):
         service.client.request("DELETE", f"/{index}")
-        service.configure(shapes_corpus.CONFIGURATION, index)
+        service.configure(data_shapes_corpus.CONFIGURATION, index)
         service.load_file(file, index)
-    for name in shapes.SHAPES:
-        asked = shapes.requests(name, SHAPE, NUM_ITEMS)
+    for name in data_shapes.SHAPES:
+        asked = data_shapes.requests(name, SHAPE, NUM_ITEMS)
         replies = [json.loads(service.client.send(one)) for one in asked[:20]]
         if name == "suggest":
             found = [reply["data"]["suggestions"] for reply in replies]

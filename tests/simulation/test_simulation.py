@@ -28,7 +28,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.process.joining import missing_shard_recovery
-from coordinator.replication.applying.entry_applying import Applier, ShardRequest
+from coordinator.replication.applying.entry_applying import Applier
+from coordinator.replication.applying.joined_groups import ShardRequest
 from coordinator.replication.following.log_following import Follower
 from coordinator.replication.following.stream_follower import EntryOrder
 from coordinator.replication.host.log_position import Progress

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
+from coordinator.cli.importers import algolia_export, elasticsearch, meilisearch_dump, typesense
 from tests.coordinator.cli.importers.files import MAPPING, dump, write
 
 POINT = {"lat": 48.2, "lng": 16.4}
@@ -58,9 +58,9 @@ class TestPoints:
 
     def test_points_of_meilisearch_and_algolia_become_geo_points(self, tmp_path: Path) -> None:
         documents = '{"id":1,"_geo":{"lat":"48.2","lng":"16.4"}}\n{"id":2,"_geo":null}\n'
-        (one,) = meilisearch.read(dump(tmp_path / "x", {"a": ({}, {}, documents)}))
+        (one,) = meilisearch_dump.read(dump(tmp_path / "x", {"a": ({}, {}, documents)}))
         record = {"objectID": "1", "_geoloc": [{"lat": 48.2, "lng": 16.4}]}
-        (other,) = algolia.read(write(tmp_path / "r.json", [record]), None)
+        (other,) = algolia_export.read(write(tmp_path / "r.json", [record]), None)
 
         assert [item["_geo"] for item in one.items()] == [POINT, None]
         assert list(other.items()) == [{"id": "1", "_geoloc": [POINT]}]

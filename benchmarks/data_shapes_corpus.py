@@ -10,7 +10,7 @@
 Block b depends on the seed and b only, so a smaller corpus is a prefix of a larger one. Without
 these fields the items are those of `corpus`.
 
-    python -m benchmarks.shapes_corpus 100000 > items.ndjson
+    python -m benchmarks.data_shapes_corpus 100000 > items.ndjson
 """
 
 from __future__ import annotations

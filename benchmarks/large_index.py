@@ -1,8 +1,8 @@
 """A large index on a small machine: load, merge, start, kill, search, write; memory is limited.
 
-    python -m benchmarks.large --items 10000000 --memory-mb 4096
-    python -m benchmarks.large --items 10000000 --memory-mb 4096 --reuse --classes Q2,Q4
-    python -m benchmarks.large --items 10000000 --copies 5
+    python -m benchmarks.large_index --items 10000000 --memory-mb 4096
+    python -m benchmarks.large_index --items 10000000 --memory-mb 4096 --reuse --classes Q2,Q4
+    python -m benchmarks.large_index --items 10000000 --copies 5
 
 load              the whole corpus in one request, until every item is durable and searchable; with
                   `--copies 5` five such requests, with other ids, so that the index has five times
@@ -298,7 +298,7 @@ def _answer_ms(service: Facetd, query: Query) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(prog="benchmarks.large")
+    parser = argparse.ArgumentParser(prog="benchmarks.large_index")
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument(
         "--copies", type=int, default=1, choices=range(1, 10), help="of the corpus, in the index"
@@ -328,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     title = f"{options.copies * options.items:,} items, {limited}; {results.describe(machine)}"
     sys.stdout.write(f"{title}\n\n{table}\n")
     seen = {row.name: row.seen for row in large.rows}
-    return results.save("large", {"machine": machine, "options": vars(options), "seen": seen})
+    return results.save("large_index", {"machine": machine, "options": vars(options), "seen": seen})
 
 
 if __name__ == "__main__":

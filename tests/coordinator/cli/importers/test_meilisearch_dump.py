@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.importers import meilisearch
+from coordinator.cli.importers import meilisearch_dump
 from coordinator.cli.sources.source import SourceError
 from tests.coordinator.cli.importers.files import dump, valid, write
 
@@ -40,7 +40,7 @@ class TestMeilisearch:
             {"books": ({"uid": "books", "primaryKey": "isbn"}, MEILISEARCH, documents),
              "empty": ({"uid": "empty", "primaryKey": None}, {}, "")},
         )  # fmt: skip
-        books, empty = meilisearch.read(path)
+        books, empty = meilisearch_dump.read(path)
         assert (books.name, empty.name) == ("books", "empty")
         assert list(books.items()) == [
             {"id": "a", "isbn": "a", "title": "Sea"},
@@ -89,7 +89,7 @@ class TestMeilisearch:
             '{"id":1,"_vectors":{"default":{"embeddings":[[0.1]],"regenerate":false}}}\n{"id":2}\n'
         )
         path = dump(tmp_path / "x.dump", {"books": ({"primaryKey": "id"}, settings, documents)})
-        (one,) = meilisearch.read(path)
+        (one,) = meilisearch_dump.read(path)
 
         assert list(one.items()) == [{"id": 1}, {"id": 2}]
         assert one.remarks() == ["1 item had embeddings, which are left out"]
@@ -112,7 +112,7 @@ class TestMeilisearch:
     def test_a_language_of_all_attributes_is_that_of_the_index(self, tmp_path: Path) -> None:
         rule = {"attributePatterns": ["*"], "locales": ["deu"]}
         path = dump(tmp_path / "x.dump", {"a": ({}, {"localizedAttributes": [rule]}, "")})
-        (one,) = meilisearch.read(path)
+        (one,) = meilisearch_dump.read(path)
         assert (valid(one), one.notes) == ({"language": "german"}, [])
 
     def test_all_members_of_a_dump_are_read_past(self, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ class TestMeilisearch:
                 member = tarfile.TarInfo(name)
                 member.size = len(text)
                 archive.addfile(member, io.BytesIO(text.encode()))
-        (one,) = meilisearch.read(str(path))
+        (one,) = meilisearch_dump.read(str(path))
         assert (one.name, list(one.items())) == ("a", [{"id": 1}])
 
     def test_a_dump_that_is_cut_off_is_refused(self, tmp_path: Path) -> None:
@@ -146,17 +146,17 @@ class TestMeilisearch:
         path = Path(dump(tmp_path / "x.dump", {"books": ({}, {}, documents)}))
         path.write_bytes(path.read_bytes()[:-2_000])
         with pytest.raises(SourceError, match="is cut off or damaged"):
-            meilisearch.read(str(path))
+            meilisearch_dump.read(str(path))
         wrong = dump(tmp_path / "y.dump", {"books": ({}, {}, '{"id":1}\n{"id"\n')})
         with pytest.raises(SourceError, match=r"documents\.jsonl, line 2: "):
-            list(meilisearch.read(wrong)[0].items())
+            list(meilisearch_dump.read(wrong)[0].items())
 
     def test_what_is_no_dump_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="is not a Meilisearch dump") as raised:
-            meilisearch.read(write(tmp_path / "a", "no"))
+            meilisearch_dump.read(write(tmp_path / "a", "no"))
         assert "\n" not in str(raised.value)
         with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):
-            meilisearch.read(dump(tmp_path / "b", {}))
+            meilisearch_dump.read(dump(tmp_path / "b", {}))
 
     def test_a_dump_of_an_older_form_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "old.dump"
@@ -166,4 +166,4 @@ class TestMeilisearch:
                 member.size = 2
                 archive.addfile(member, io.BytesIO(b"{}"))
         with pytest.raises(SourceError, match=r"without its metadata\.json, as dumps before V6"):
-            meilisearch.read(str(path))
+            meilisearch_dump.read(str(path))

@@ -1,6 +1,6 @@
 """Vocabulary lookup: typos and prefixes, in process, without the rest of the service.
 
-    python -m benchmarks.vocabulary --terms 500000
+    python -m benchmarks.vocabulary_lookup --terms 500000
 
 Terms are words of random syllables, as long as real words. Lookups are for words with one random
 edit (typos 1; 2 for those of nine letters and more), beginnings of two letters and of four, and
@@ -59,7 +59,7 @@ def missed(vocabulary: Vocabulary, terms: frozenset[str], asked: Sequence[str]) 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(prog="benchmarks.vocabulary")
+    parser = argparse.ArgumentParser(prog="benchmarks.vocabulary_lookup")
     parser.add_argument("--terms", type=int, default=500_000)
     parser.add_argument("--words", type=int, default=1_000)
     options = parser.parse_args(arguments)
@@ -96,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     ]
     sys.stdout.write("\n\n".join(report) + "\n")
     raw = {name: {"median_ms": times[0], "p99_ms": times[1]} for name, times in measured.items()}
-    return results.save("vocabulary", {"machine": machine, "missed": num_missed, "lookups": raw})
+    return results.save(
+        "vocabulary_lookup", {"machine": machine, "missed": num_missed, "lookups": raw}
+    )
 
 
 if __name__ == "__main__":

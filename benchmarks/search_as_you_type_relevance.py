@@ -1,7 +1,7 @@
 """Search as you type: do titles that were shown stay, and do whole names come first?
 
-    python -m benchmarks.keystrokes                    starts facetd on an empty folder
-    python -m benchmarks.keystrokes --port 3000        uses the one that runs there
+    python -m benchmarks.search_as_you_type_relevance              starts facetd on an empty folder
+    python -m benchmarks.search_as_you_type_relevance --port 3000  uses the one that runs there
 
 Reads the sets from `../shared/data` beside the checkout (or --data), an index each, configured with
 the language and the fields only.
@@ -166,7 +166,8 @@ def table(measured: Mapping[str, Mapping[str, int]]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = parser_of_sets("benchmarks.keystrokes", (one.name for one in CATALOGUES))
+    sets = (one.name for one in CATALOGUES)
+    made = parser_of_sets("benchmarks.search_as_you_type_relevance", sets)
     made.add_argument("--titles", type=int, default=150, help="that are typed, of each set")
     return made
 
@@ -183,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             if catalogue.name in wanted
         }
     sys.stdout.write(table(measured) + "\n")
-    return save("keystrokes", machine, options, measured)
+    return save("search_as_you_type_relevance", machine, options, measured)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.algolia.combined_queries import RequestedQuery, combine
+from coordinator.algolia.disjunctive_query_combining import RequestedQuery, combine
 from coordinator.algolia.responses import facet_query_response
 
 MAIN = {"query": "lamp", "facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}

@@ -1,13 +1,13 @@
 """Each shape of data against Q2: variants, trees, places, groups, brushes, calendars, suggestions.
 
-    python -m benchmarks.shapes
-    python -m benchmarks.shapes --items 100000 --only "same + 4 facets,big page" --reuse
-    python -m benchmarks.shapes --only "" --before ../facetd-of-last-month
+    python -m benchmarks.data_shapes
+    python -m benchmarks.data_shapes --items 100000 --only "same + 4 facets,big page" --reuse
+    python -m benchmarks.data_shapes --only "" --before ../facetd-of-last-month
 
 First the plain corpus (`corpus`), which uses none of it: its size on disk, and Q2. `--before` loads
 it with another checkout of facetd as well, to show the cost to a user who needs no shape. Then the
-corpus with everything (`shapes_corpus`), every shape with `REQUESTS` different requests: once after
-a start ("first", caches empty), then in a cycle with one client.
+corpus with everything (`data_shapes_corpus`), every shape with `REQUESTS` different requests: once
+after a start ("first", caches empty), then in a cycle with one client.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import corpus, processes, results, shapes_corpus, wrk
+from benchmarks import corpus, data_shapes_corpus, processes, results, wrk
 from benchmarks.corpus import FACETS, Shape
+from benchmarks.data_shapes_corpus import PLAIN_FACETS, VARIANT_FACETS
 from benchmarks.http_client import JSON, HttpRequest
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
 from benchmarks.queries import make_queries
-from benchmarks.shapes_corpus import PLAIN_FACETS, VARIANT_FACETS
 
 REQUESTS = 160
 OTHER_INDEX = "other"
@@ -84,8 +84,8 @@ class Draw:
 
     def branch(self) -> str:
         """Return a node of the tree, at its second level."""
-        a, b = self._number(shapes_corpus.TREE[0]), self._number(shapes_corpus.TREE[1])
-        return f"a{a:02d}{shapes_corpus.SEPARATOR}b{b}"
+        a, b = self._number(data_shapes_corpus.TREE[0]), self._number(data_shapes_corpus.TREE[1])
+        return f"a{a:02d}{data_shapes_corpus.SEPARATOR}b{b}"
 
     def _number(self, count: int) -> int:
         return int(self._rng.integers(count))
@@ -290,10 +290,10 @@ def measure_shapes(options: argparse.Namespace, shape: Shape) -> list[list[resul
     folder = service.home / "data" / f"shapes-{options.items}-{options.shards}"
     try:
         if not (options.reuse and folder.exists()):
-            file = shapes_corpus.write(shape, options.items)
-            load(service, folder, file, shapes_corpus.CONFIGURATION)
-            fewer = shapes_corpus.write(shape, min(options.items, OTHER_ITEMS_MAX))
-            service.configure(shapes_corpus.CONFIGURATION, OTHER_INDEX)
+            file = data_shapes_corpus.write(shape, options.items)
+            load(service, folder, file, data_shapes_corpus.CONFIGURATION)
+            fewer = data_shapes_corpus.write(shape, min(options.items, OTHER_ITEMS_MAX))
+            service.configure(data_shapes_corpus.CONFIGURATION, OTHER_INDEX)
             service.load_file(fewer, OTHER_INDEX)
             processes.wait_for_rest(service.pids())
             service.close()
@@ -318,7 +318,7 @@ def measure_shapes(options: argparse.Namespace, shape: Shape) -> list[list[resul
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="benchmarks.shapes")
+    made = argparse.ArgumentParser(prog="benchmarks.data_shapes")
     made.add_argument("--items", type=int, default=1_000_000)
     made.add_argument("--shards", type=int, default=2)
     made.add_argument("--seconds", type=float, default=3.0, help="of load for each shape")
@@ -345,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     head = ["shape", "first, ms", "median, ms", "p99", "processor", "÷ Q2", "processor ÷ Q2"]
     sys.stdout.write(f"\n{results.table(head, rows)}\n")
     raw = {"machine": machine, "options": {k: str(v) for k, v in vars(options).items()}}
-    return results.save("shapes", {**raw, "plain": plain, "shapes": rows})
+    return results.save("data_shapes", {**raw, "plain": plain, "shapes": rows})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.importers import algolia
+from coordinator.cli.importers import algolia_export
 from coordinator.cli.sources.source import SourceError
 from tests.coordinator.cli.importers.files import valid, write
 
@@ -31,7 +31,7 @@ ALGOLIA = {
 
 class TestAlgolia:
     def test_records_and_settings_become_items_and_a_configuration(self, tmp_path: Path) -> None:
-        (one,) = algolia.read(
+        (one,) = algolia_export.read(
             write(tmp_path / "r.json", [{"objectID": "a", "brand": "x"}, {"objectID": "2"}]),
             write(tmp_path / "s.json", ALGOLIA),
         )
@@ -76,7 +76,7 @@ class TestAlgolia:
     def test_a_setting_is_taken_or_noted(
         self, tmp_path: Path, settings: Any, configuration: Any, noted: str
     ) -> None:
-        (one,) = algolia.read(
+        (one,) = algolia_export.read(
             write(tmp_path / "r.json", []),
             write(tmp_path / "s.json", {**settings, "hitsPerPage": 7}),
         )
@@ -87,7 +87,7 @@ class TestAlgolia:
         assert bool(one.notes) is bool(noted or "queryLanguages" in settings)
 
     def test_a_record_without_an_id_is_refused(self, tmp_path: Path) -> None:
-        (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)
+        (one,) = algolia_export.read(write(tmp_path / "r.json", [{"a": 1}]), None)
         with pytest.raises(SourceError, match="no 'objectID'"):
             list(one.items())
 
@@ -106,7 +106,9 @@ class TestAlgolia:
             ],
         }
 
-        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", document))
+        (one,) = algolia_export.read(
+            write(tmp_path / "r.json", []), write(tmp_path / "s.json", document)
+        )
 
         configuration = valid(one)
         assert configuration["rules"] == [{"name": "good", "hide": ["1"]}]
@@ -118,7 +120,7 @@ class TestAlgolia:
 
     def test_an_own_id_is_kept(self, tmp_path: Path) -> None:
         records = [{"objectID": "a", "id": 7}, {"objectID": "8", "id": 8}]
-        (one,) = algolia.read(write(tmp_path / "r.json", records), None)
+        (one,) = algolia_export.read(write(tmp_path / "r.json", records), None)
 
         assert list(one.items()) == [{"id": "a", "own_id": 7}, {"id": "8"}]
         assert one.remarks() == ["1 item had another value in a field id: it is own_id now"]
@@ -132,7 +134,7 @@ class TestAlgolia:
             "_rankingInfo": {"nbTypos": 0},
             "_distinctSeqID": 0,
         }
-        (one,) = algolia.read(write(tmp_path / "r.json", [hit]), None)
+        (one,) = algolia_export.read(write(tmp_path / "r.json", [hit]), None)
 
         assert list(one.items()) == [{"id": "1", "name": "Shoe"}]
 
@@ -142,11 +144,11 @@ class TestAlgolia:
             {"hits": [{"objectID": "3", "hits": [7]}], "nbHits": 3},
         ]
         lines = "\n".join(map(json.dumps, pages))
-        (one,) = algolia.read(write(tmp_path / "r.json", lines), None)
+        (one,) = algolia_export.read(write(tmp_path / "r.json", lines), None)
 
         assert list(one.items()) == [{"id": "1"}, {"id": "2"}, {"id": "3", "hits": [7]}]
         with pytest.raises(SourceError, match="has 2 of 3 hits"):
-            algolia.read(write(tmp_path / "r.json", pages[0]), None)
+            algolia_export.read(write(tmp_path / "r.json", pages[0]), None)
 
     def test_settings_that_say_nothing_are_not_noted(self, tmp_path: Path) -> None:
         """What getSettings gives for an index without settings of its own."""
@@ -175,7 +177,9 @@ class TestAlgolia:
             "sortFacetValuesBy": "count",
             "responseFields": ["*"],
         }
-        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings))
+        (one,) = algolia_export.read(
+            write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings)
+        )
 
         assert one.notes == []
         assert set(valid(one)) == {"geo_fields", "typo_lengths", "algolia"}
@@ -198,7 +202,9 @@ class TestAlgolia:
     def test_more_settings_are_taken_or_noted(
         self, tmp_path: Path, settings: Any, configuration: Any, noted: list[str]
     ) -> None:
-        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings))
+        (one,) = algolia_export.read(
+            write(tmp_path / "r.json", []), write(tmp_path / "s.json", settings)
+        )
 
         assert valid(one) == {"geo_fields": ["_geoloc", "_geo"], **configuration}
         assert [note.partition(":")[0] for note in one.notes] == noted
