@@ -131,7 +131,10 @@ class FacetValues:
     def extend(self, shard: int, epoch: int, start: int, values: KeyArena) -> None:
         """Add a part of a shard's dictionary, skipping known values."""
         if self._epochs[shard] != epoch:
-            self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
+            # In new arrays: a thread may be adding up by the numbers of the former epoch.
+            self._epochs[shard], self._lengths[shard] = epoch, 0
+            self.to_number, self.is_same = self.to_number.copy(), self.is_same.copy()
+            self.is_same[shard] = True
         known = self._lengths[shard]
         if start > known:
             return

@@ -9,7 +9,7 @@ import numpy as np
 from common.protocol.messages import FacetRequest
 from coordinator.read.facets.facet_values_and_totals import FacetCache
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import GroupCounts, ShardResponses
+from coordinator.read.facets.merged_counts import GroupCounts, ShardResponses, numbering_of
 
 
 def count_groups(
@@ -22,6 +22,9 @@ def count_groups(
         cache: knows the dictionaries that the responses refer to.
         answers: pairs (shard ordinal, response).
 
+    Raises:
+        ConfigurationSwitched: as `numbering_of`.
+
     Cost: 200 ns a pair of value and group.
     """
     return [
@@ -31,12 +34,13 @@ def count_groups(
 
 
 def _count(values: FacetValues, position: int, answers: ShardResponses) -> GroupCounts:
+    to_number = numbering_of(values, answers, position).to_number
     counts = np.zeros(len(values) + 1, np.int64)  # at 0 what is missing
     all_codes = [np.zeros(0, np.int64)]
     all_tokens = [np.zeros(0, np.uint64)]
     for shard, answer in answers:
         pairs = answer.facet_groups[position]
-        codes = np.append(0, values.to_number[shard].astype(np.int64) + 1)[
+        codes = np.append(0, to_number[shard].astype(np.int64) + 1)[
             np.frombuffer(pairs.codes, np.uint32)
         ]
         if pairs.tokens:

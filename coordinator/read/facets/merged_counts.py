@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from common.errors import ConfigurationSwitched
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
 from coordinator.read.facets.global_ordinals import FacetValues
@@ -27,6 +28,37 @@ _NO_NUMBERS = np.zeros(0, np.uint32)
 
 ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
+
+
+class Numbering(NamedTuple):
+    """The coordinator's numbers of the values that shards have counted."""
+
+    to_number: NDArray[np.uint32]
+    """By shard and the shard's number."""
+    is_same: NDArray[np.bool_]
+    """Whether a shard's numbers equal ours."""
+
+
+def numbering_of(values: FacetValues, answers: ShardResponses, position: int) -> Numbering:
+    """Return the numbers of the values that responses count.
+
+    Args:
+        values: the numbering of the facet.
+        answers: pairs (shard ordinal, response).
+        position: of the facet within each response.
+
+    Raises:
+        ConfigurationSwitched: a shard was restarted after its response, and a later search has
+            learned its new numbers.
+    """
+    numbering = Numbering(values.to_number, values.is_same)  # before the epochs, see `extend`
+    for shard, answer in answers:
+        part = answer.facets[position]
+        if values.missing_from(shard, part.epoch, part.num_values) is not None:
+            raise ConfigurationSwitched(
+                f"facet {part.field!r} has just been rebuilt on shard {shard}; try again"
+            )
+    return numbering
 
 
 class LiveValues:
@@ -171,7 +203,7 @@ class CountsReader:
     """Adds up the shards' counts of one search, facet by facet, in the order of the request.
 
     Args:
-        answers: pairs (shard ordinal, response) whose dictionaries are known.
+        answers: pairs (shard ordinal, response) whose dictionaries have been learned.
         sums: where to add up; by default in the array of the event loop.
     """
 
@@ -192,27 +224,25 @@ class CountsReader:
 
         Args:
             values: the numbering of that facet.
+
+        Raises:
+            ConfigurationSwitched: as `numbering_of`.
         """
         answers, position = self._answers, self._position
         self._position += 1
+        numbering = numbering_of(values, answers, position)
         num_values = len(values)
         self._sums.ensure(num_values)
         sums, touched = self._sums.sums, self._sums.touched
         try:
             num_touched = add_packed(
-                self._packed,
-                self._ends,
-                self._shards,
-                values.to_number,
-                values.is_same,
-                sums,
-                touched,
+                self._packed, self._ends, self._shards, *numbering, sums, touched
             )
             return MergedCounts(
                 sums[:num_values],
                 touched,
                 num_touched,
-                lambda: _live_values(values, answers, position),
+                lambda: _live_values(values, numbering, answers, position),
                 self._sums,
             )
         except BaseException:
@@ -220,15 +250,18 @@ class CountsReader:
             raise
 
 
-def _live_values(values: FacetValues, answers: ShardResponses, position: int) -> LiveValues | None:
+def _live_values(
+    values: FacetValues, numbering: Numbering, answers: ShardResponses, position: int
+) -> LiveValues | None:
     """Return the values that occur in a live document, or None if no shard reported them.
 
     Cached until a shard reports something else: it depends on the state of the index, not on
     the search.
 
     Args:
-        values: the numbering.
-        answers: pairs (shard ordinal, response) whose dictionaries are known.
+        values: of the facet.
+        numbering: of the values that the responses count.
+        answers: pairs (shard ordinal, response).
         position: of the facet within each response.
     """
     reports = tuple(
@@ -248,7 +281,7 @@ def _live_values(values: FacetValues, answers: ShardResponses, position: int) ->
         assert live is not None
         bits = np.frombuffer(live, np.uint8)
         living = np.unpackbits(bits, count=num_values, bitorder="little")
-        mask[values.to_number[shard, :num_values][living.view(np.bool_)]] = True
+        mask[numbering.to_number[shard, :num_values][living.view(np.bool_)]] = True
     made = values.derived["live"] = LiveValues(reports, mask)
     return made
 

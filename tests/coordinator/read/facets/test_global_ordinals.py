@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import ConfigurationSwitched
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
@@ -19,7 +20,7 @@ from coordinator.read.facets import bucket_selection as module
 from coordinator.read.facets import global_ordinals
 from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import CountsReader
+from coordinator.read.facets.merged_counts import CountsReader, numbering_of
 from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
@@ -131,6 +132,22 @@ def test_pages_equal_a_sorted_counter(
     assert num_listed == len(expected)
 
 
+def test_counts_by_numbers_of_before_a_restart_are_not_added_up_by_those_of_after() -> None:
+    values = FacetValues(1)
+    values.extend(0, 7, 0, KeyArena.of(["drama", "crime"]))
+    before = [(0, answer(["drama", "crime"], Counter(drama=5, crime=1), {"drama"}, 0))]
+    numbering = numbering_of(values, before, 0)
+    # While the search waits for its items, another one learns what the restarted shard has.
+    values.extend(0, 8, 0, KeyArena.of(["crime", "drama"]))
+    with pytest.raises(ConfigurationSwitched, match="rebuilt on shard 0"):
+        CountsReader(before).next(values)
+    # A thread that adds up meanwhile goes on with the numbers it has found.
+    assert numbering.to_number[0, :2].tolist() == [0, 1]
+    assert values.to_number[0, :2].tolist() == [1, 0]
+    assert numbering.is_same[0]
+    assert not values.is_same[0]
+
+
 def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RANKED_MAX", 0)  # as if the numbering were too long
     dictionary = [f"{(i * 7919) % 20000:05d}" for i in range(20000)]
@@ -185,10 +202,10 @@ def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
 
 def test_a_new_epoch_clears_the_map() -> None:
     values = FacetValues(1)
-    values.extend(0, 1, 0, KeyArena.of(["a", "b"]))
-    assert values.missing_from(0, 1, 2) is None
-    assert values.missing_from(0, 2, 1) == 0
-    values.extend(0, 2, 0, KeyArena.of(["b"]))
+    values.extend(0, 6, 0, KeyArena.of(["a", "b"]))
+    assert values.missing_from(0, 6, 2) is None
+    assert values.missing_from(0, 7, 1) == 0
+    values.extend(0, 7, 0, KeyArena.of(["b"]))
     with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
         buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
     assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
