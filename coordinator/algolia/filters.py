@@ -171,7 +171,8 @@ def _compared(field: str, operator: str, number: int | float) -> Filter:
         case ">" | ">=":
             return Range(field, lower=number, is_lower_open=operator == ">")
         case _:
-            equal = AnyOf(field, (facet_key(number) or "",))
+            # Not by facet value: there the text "3" is the number 3.
+            equal = Range(field, lower=number, upper=number)
             return Not(equal) if operator == "!=" else equal
 
 
@@ -189,13 +190,13 @@ def expression_of(condition: Filter) -> str:
             return f"NOT {expression_of(child)}"
         case AnyOf(field, values):
             return f"{quoted(field)} IN [{', '.join(map(quoted, values))}]"
-        case Range(field, lower, is_lower_open, upper, is_upper_open):
-            bounds = []
-            if lower is not None:
-                bounds.append(f"{quoted(field)} {'>' if is_lower_open else '>='} {lower}")
-            if upper is not None:
-                bounds.append(f"{quoted(field)} {'<' if is_upper_open else '<='} {upper}")
-            return f"({' AND '.join(bounds)})"
+        case Range(field, lower, _, None, _):
+            return f"{quoted(field)} {'>' if condition.is_lower_open else '>='} {lower}"
+        case Range(field, None, _, upper, _):
+            return f"{quoted(field)} {'<' if condition.is_upper_open else '<='} {upper}"
+        case Range(field, lower, False, upper, False):
+            # As one condition: of an array, the same number must be within both bounds.
+            return f"{quoted(field)} {lower} TO {upper}"
         case _:
             raise AssertionError(f"{condition} is not one of Algolia's filters")
 

@@ -24,7 +24,7 @@ _SCORE: Final = "<score=1>"
 """At the end of a facet filter it is none of the value, and refused."""
 TEXTS: Final = (
     *("red", "Red", "blue green", "a:b", "-neg", 'x"y', "it's", "(p)", "AND", "NOT", "ten", "true"),
-    *("é", _SCORE, "a,b", "\\b", "TO", "😀"),
+    *("é", _SCORE, "a,b", "\\b", "TO", "😀", "10", "0.1"),
 )
 NUMBERS: Final = (0, 1, -1, 2, 10, 10.5, -0.0, 3, 1e3, 9007199254740993, 0.1)
 ABSENT: Final = ("nope", "1", "0", "-1", "1000", "0.1", "false")

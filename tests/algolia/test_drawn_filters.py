@@ -1,4 +1,4 @@
-"""Algolia's filters mean what their predicates say, alone and together, on 1 and on 3 shards."""
+"""Algolia's filters mean what their predicates say, in searches and in deletions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.algolia.drawn_filters import FACETS, DrawnFilters, Item, keys_of
 from tests.service import Client, Service
 
 NUM_ITEMS = 300
+NUM_DELETIONS = 20
 ALL_HITS = {"hitsPerPage": 1_000, "attributesToRetrieve": ["objectID"],
             "attributesToHighlight": [], "facets": ["*"]}  # fmt: skip
 UNLIKE = ("processingTimeMS", "processingTimingsMS", "serverTimeMS", "queryID")
@@ -35,6 +36,20 @@ def check(answer: Any, hits: list[Item], parameters: Item) -> None:
         assert answer["facets"].get(facet, {}) == dict(counts), (facet, parameters)
 
 
+def remove(clients: list[Client], drawn: DrawnFilters, items: list[Item]) -> None:
+    """Delete by filters, and compare what remains."""
+    for _ in range(NUM_DELETIONS):
+        parameters, is_hit = drawn.search()
+        rest = [item for item in items if not is_hit(item)]
+        if not parameters or 2 * len(rest) < len(items):
+            continue
+        items = rest
+        for client in clients:
+            reply = client.post("/1/indexes/drawn/deleteByQuery", parameters)
+            assert reply.status == 200, (parameters, reply.body)
+            check(client.post("/1/indexes/drawn/query", ALL_HITS).json, items, parameters)
+
+
 def play(folder: Path, seeds: range, num_searches: int) -> None:
     with Service(folder / "one", 1) as one, Service(folder / "three", 3) as three:
         clients = [one.client(), three.client()]
@@ -53,6 +68,7 @@ def play(folder: Path, seeds: range, num_searches: int) -> None:
                     check(reply.json, hits, parameters)
                     answers.append({k: v for k, v in reply.json.items() if k not in UNLIKE})
                 assert answers[0] == answers[1], parameters
+            remove(clients, drawn, items)
         for client in clients:
             client.close()
 

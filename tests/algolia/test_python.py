@@ -221,6 +221,23 @@ def test_operations_that_cannot_be_applied(
     assert "'n'" in answer["message"]
 
 
+def test_deletions_by_filter_remove_what_a_search_finds(shop: Shop) -> None:
+    """Of an array one number must be within both bounds, and a text is no number."""
+    client = client_of(shop.port)
+    sizes = {"both": [1, 9], "none": [], "text": ["4"], "found": [1, 4, 9], "equal": 4}
+    client.save_objects("sizes", [{"objectID": name, "s": one} for name, one in sizes.items()])
+    filters = {"numericFilters": ["s:3 TO 5"]}
+
+    found = client.search_single_index("sizes", filters).hits
+    equal = client.search_single_index("sizes", {"filters": "s = 4"}).hits
+    client.delete_by("sizes", filters)
+    rest = client.search_single_index("sizes", {}).hits
+
+    assert [hit.object_id for hit in found] == [hit.object_id for hit in equal]
+    assert sorted(hit.object_id for hit in found) == ["equal", "found"]
+    assert sorted(hit.object_id for hit in rest) == ["both", "none", "text"]
+
+
 def test_concurrent_increments_all_count(shop: Shop) -> None:
     body = {"n": {"_operation": "Increment", "value": 1}}
 
