@@ -5,9 +5,8 @@
                                                                          analytics/<day>.json
 
 Counts are of texts as people type them, without case and repeated spaces. `FrequentKeys` holds the
-most frequent ones, a heavy-hitters sketch: beyond twice its size it evicts all but the best, and
-remembers the greatest count that it evicted. So each count is a lower bound, and with `missed` an
-upper one:
+most frequent ones (`heavy_hitters`). So each count is a lower bound, and with `missed` an upper
+one:
 
     count <= true number <= count + missed
 
@@ -33,7 +32,8 @@ from common.disk_errors import explaining_disk_failure
 from common.durable_files import write_atomically
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
-from coordinator.analytics.daily_search_counts import Day, SlowSearch, Values
+from coordinator.analytics.daily_search_counts import Day, SlowSearch
+from coordinator.analytics.heavy_hitters import Values
 from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly
 
 QUERY_CHARS_MAX: Final = 200

@@ -20,7 +20,7 @@ mcp                  tools for language models
 config               the settings; completion_scripts of shells; man_page: facetd(1)
 
 connection_options   options that name a service; settings_options: that set settings;
-                     option_groups: several as one value; argument_completion: what Tab
+                     options_as_one_value: several together; argument_completion: what Tab
                      offers for arguments
 escaped_output       output that does not control the terminal; in columns: console_tables;
                      keystroke_questions: yes or no

@@ -10,7 +10,7 @@ import click
 
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import read_object
-from coordinator.cli.option_groups import with_options
+from coordinator.cli.options_as_one_value import with_options
 from coordinator.clients.http_client import Client, index_path
 
 

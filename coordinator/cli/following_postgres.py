@@ -40,7 +40,7 @@ from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists
-from coordinator.cli.option_groups import with_options
+from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName

@@ -11,7 +11,7 @@ import click
 from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.option_groups import with_options
+from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.search_output import HIGHLIGHT_MARKS, print_answer
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from coordinator.cli.option_groups import with_options
+from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.sources import format_detection
 from coordinator.cli.sources.column_kinds import DECIMALS
 from coordinator.cli.sources.source import ReadOptions

@@ -8,7 +8,8 @@ read_horizons      the states that searches see, and older ones in use; cursor_l
 searched_state     the one that all calls of a request read, and its deadline
 cache_budget       how much of what the shards said is kept, over all indexes
 
-catalog            indexes, aliases and keys; its content as a value: catalog_state
+catalog            indexes, aliases and keys; its content as a value: catalog_state; what has
+                   changed since another: catalog_difference
 index_names        what can be the name of an index
 catalog_file       the file that it is stored in
 catalog_delivery   what each shard has of it

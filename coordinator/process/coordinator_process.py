@@ -44,7 +44,7 @@ from coordinator.http.reader_reports import Reports
 from coordinator.http.services import Services
 from coordinator.http.unsafe_address import UnsafeAddress, is_open_to_all
 from coordinator.process.coordinator_slots import CoordinatorSlot
-from coordinator.process.port_holder import PORT_TRY_SECONDS, PORT_WAIT_SECONDS, port_taken
+from coordinator.process.port_conflict import PORT_TRY_SECONDS, PORT_WAIT_SECONDS, port_taken
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import make_services
 from coordinator.process.startup_listener import request_takeover

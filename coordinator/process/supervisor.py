@@ -46,7 +46,7 @@ from coordinator.process.child_process import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.kernel_preparation import prepare_kernels
-from coordinator.process.port_holder import (
+from coordinator.process.port_conflict import (
     PORT_TRY_SECONDS,
     port_holder,
     port_taken,

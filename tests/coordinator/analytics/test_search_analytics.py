@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError, StorageFull
 from coordinator.analytics import daily_search_counts, search_analytics
-from coordinator.analytics.daily_search_counts import FrequentKeys
+from coordinator.analytics.heavy_hitters import FrequentKeys
 from coordinator.analytics.search_analytics import Analytics
 
 

@@ -21,8 +21,9 @@ from common.errors import InternalError, NotFound, StorageFull
 from coordinator.cluster import catalog as catalog_module
 from coordinator.cluster import catalog_file
 from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_difference import StateChange, difference
 from coordinator.cluster.catalog_file import CatalogInDoubt, read_state
-from coordinator.cluster.catalog_state import CatalogState, StateChange, StoredIndex, difference
+from coordinator.cluster.catalog_state import CatalogState, StoredIndex
 
 
 def _with_index(

@@ -22,7 +22,7 @@ from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import python_command
 from coordinator.process.child_process import BACK_OFF_SECONDS, Child
 from coordinator.process.fork_server_client import ForkedProcess
-from coordinator.process.port_holder import port_holder
+from coordinator.process.port_conflict import port_holder
 from coordinator.process.supervisor import Supervisor
 from coordinator.replication.host.replica_file import ReplicaFile, write_replica
 from coordinator.settings import Settings
