@@ -273,6 +273,18 @@ def scalar_fields_of(condition: Filter) -> Iterator[str]:
                 pass
 
 
+def ranges_of(condition: Filter) -> Iterator[Range]:
+    """Yield the comparisons of values by order, also those within one element."""
+    for leaf in _leaves(condition):
+        match leaf:
+            case Same(_, within):
+                yield from ranges_of(within)
+            case Range():
+                yield leaf
+            case _:
+                pass
+
+
 def fields_of(condition: Filter) -> Iterator[str]:
     """Yield all fields that a filter names."""
     for leaf in _leaves(condition):

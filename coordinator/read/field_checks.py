@@ -5,7 +5,10 @@
     search_fields, if others are known; fields,        an unknown field is a warning: the rest of
     exclude_fields, highlight, snippet, not_filters,   the response is as requested
     the conditions of rules
-    not_filters of a deletion, update or export        an error: it would concern all items
+    a text compared by order with numbers only,        a warning: the condition is never met
+    a number with texts only
+    not_filters and such comparisons of a deletion,    an error: it would concern all items, or none
+    update or export
 
 An empty index knows no fields, so it rejects nothing. Nor does a search under an API key filter:
 the answer would reveal which fields the hidden items have.
@@ -27,6 +30,7 @@ from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.parameters.filter_objects import ranges_of
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.parameters.unsearched_fields import unsearched
 from coordinator.read.index_caches import IndexCache, IndexCaches
@@ -113,7 +117,8 @@ async def search_warnings(
     """Return what a search probably means otherwise.
 
     To what its parser found, this adds a warning for each unknown field that a search names but can
-    be answered without. They are hints: if a shard or time is lacking, there are none.
+    be answered without, and for each comparison that no value meets. They are hints: if a shard or
+    time is lacking, there are none.
 
     Args:
         caches: of the indexes.
@@ -125,6 +130,7 @@ async def search_warnings(
         or parameters.excluded_fields
         or parameters.names_search_fields
         or parameters.rules
+        or parameters.filters
     ):
         return parameters.warnings
     named = (*parameters.excluded_fields, *parameters.shown_fields)
@@ -141,6 +147,7 @@ async def search_warnings(
     cache = caches.of(state.index)
     try:
         unknown = await _unknown(cache, (*searched, *named), parameters, state)
+        unmet = await _unmet_comparisons(cache, parameters, state)
     except Unavailable:
         return parameters.warnings
     messages = [message for _, message in unknown]
@@ -152,7 +159,32 @@ async def search_warnings(
             for one in searched
             if known.lacks_texts(one.field)
         ]
-    return (*parameters.warnings, *messages)
+    return (*parameters.warnings, *messages, *unmet)
+
+
+async def _unmet_comparisons(
+    cache: IndexCache, parameters: SearchParameters, state: SearchedState
+) -> list[str]:
+    """Return a message for each comparison of texts with numbers, which no item can meet."""
+    ranges = [one for clause in parameters.filters for one in ranges_of(clause.filter)]
+    if not ranges or parameters.key_filter is not None:
+        return []
+    counted = cache.statistics.existing_fields.kinds
+    if any(one.field not in counted for one in ranges):
+        await _num_docs(cache, parameters, state)
+    unmet = []
+    for one in ranges[:GUESSES_MAX]:
+        bound = one.upper if one.lower is None else one.lower
+        wanted, found = (_TEXTS, _NUMBERS) if isinstance(bound, str) else (_NUMBERS, _TEXTS)
+        kinds = counted.get(one.field, 0)
+        if kinds & found and not kinds & wanted:
+            noun, nouns = _NOUNS[wanted][0], _NOUNS[found][1]
+            message = (
+                f"a condition compares {one.field[:100]!r} with the {noun} {str(bound)[:100]!r}, "
+                f"but items have only {nouns} there: none can meet that"
+            )
+            unmet.append(message)
+    return unmet
 
 
 def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[NamedField]:
@@ -163,19 +195,21 @@ def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[Nam
                 yield NamedField(f"rules[{i}].when.filters.{name[:100]}", name)
 
 
-async def check_exclusions(
+async def check_conditions(
     cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> None:
-    """Reject exclusions that exclude nothing, since no item has the field.
+    """Reject exclusions of a field that no item has, and comparisons of texts with numbers.
 
     Raises:
-        InvalidRequest: there is one.
+        InvalidRequest: there is one: all items would be chosen, or none.
         Unavailable: a shard is down or late.
     """
     unknown = await _unknown(cache, parameters.excluded_fields, parameters, state)
     if unknown:
         named, message = unknown[0]
         raise InvalidRequest(message, code="unknown_facet", param=named.param)
+    for message in await _unmet_comparisons(cache, parameters, state):
+        raise InvalidRequest(message, code="invalid_filters")
 
 
 async def _unknown(

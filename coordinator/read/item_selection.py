@@ -13,7 +13,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
-from coordinator.read.field_checks import check_exclusions
+from coordinator.read.field_checks import check_conditions
 from coordinator.read.hit_merging import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
@@ -54,7 +54,7 @@ class Selection:
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
         if not cursor.num_seen:
-            await check_exclusions(self._services.caches.of(index), parameters, state)
+            await check_conditions(self._services.caches.of(index), parameters, state)
         cursor = await self._services.paging.continued(parameters, state, cursor)
         outcome, hits = await self._services.paging.find(
             parameters, state, cursor, may_be_inline=False

@@ -222,6 +222,32 @@ def test_known_fields_and_whole_items_are_no_warning(films: Index) -> None:
     assert warnings == ["facet_fields names 'tgas', which is not a facet; did you mean tags?"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "compared"),
+    [
+        ({"filter": "rating > abc"}, "'rating' with the text 'abc', but items have only numbers"),
+        ({"filter": "tags = a OR year > abc"}, "'year' with the text 'abc', but items have only n"),
+        ({"filter": "NOT name < 5"}, "'name' with the number '5', but items have only texts"),
+        ({"filters": {"name": {"lte": 2.5}}}, "'name' with the number '2.5', but items have only "),
+        ({"filters": {"tags": {"lt": 1}}}, "'tags' with the number '1', but items have only texts"),
+        ({"not_filters": {"rating": {"gt": "x"}}}, "'rating' with the text 'x', but items have on"),
+    ],
+)
+def test_comparisons_of_texts_with_numbers_are_a_warning(
+    films: Index, asked: Any, compared: str
+) -> None:
+    (warning,) = films.search(**asked)["meta"]["warnings"]
+    assert warning.startswith(f"a condition compares {compared}")
+    error = error_of(films.post("items/delete", asked))
+    assert (error["status"], error["message"]) == (400, warning)
+    assert films.search(per_page=0)["meta"].get("warnings") is None
+
+
+def test_comparisons_with_what_items_have_are_no_warning(films: Index) -> None:
+    for expression in ("year > 1990", "year 1 TO 2", "name > b", 'name > "5"', "NOT year < 5"):
+        assert "warnings" not in films.search(filter=expression)["meta"]
+
+
 def test_an_empty_index_knows_no_fields(index: Index) -> None:
     index.configure({})
     for asked, _ in NAMED:
