@@ -156,7 +156,7 @@ def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
     views = []
     for view in snapshot.views:
         _, docs = find_live(view.segment, view.live_mask, hashes)
-        views.append(view.only(docs.tolist()))
+        views.append(view.only(docs))
     return snapshot.with_views(tuple(views))
 
 

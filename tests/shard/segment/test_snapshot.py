@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from shard.segment import snapshot
 from shard.segment.doc_sets import full_bitset
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -42,3 +44,17 @@ def test_live_mask_is_the_complement_of_the_deleted(num_docs: int, data: st.Data
         assert view.num_docs == len(live)
         assert view.live_mask is not None
         assert _bits(view.live_mask, num_docs) == live
+
+
+@pytest.mark.parametrize("kept", [[], [7], [99_999, 3, 3, 70], [0]])
+def test_a_view_of_few_documents_lists_no_others(
+    kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_them(_: object) -> None:
+        raise AssertionError("the others are many")
+
+    monkeypatch.setattr(snapshot, "_ordinals", list_them)
+    view = SegmentView(Segment({}, num_docs=100_000)).only(np.array(kept, np.uint32))
+    assert view.live_mask is not None
+    assert _bits(view.live_mask, 100_000) == sorted(set(kept))
+    assert view.num_docs == len(set(kept))
