@@ -519,7 +519,8 @@ class Environment:
 
         The sync of a commit that extends the file waits for the file system's journal, and so for
         all other writes to the disk: 1 to 10 ms instead of 0.2. So the file grows by up to 256
-        pages at a time. A full disk is not an error here.
+        pages at a time. A full disk is not an error here, and neither is a process without file
+        descriptors or memory: a commit needs none.
 
         Raises:
             OSError: the device failed.
@@ -528,15 +529,14 @@ class Environment:
         room = min(ROOM_BYTES, max(ROOM_BYTES_MIN, end))
         if self._size_seen - end >= room // ROOM_SHARE:  # an open file never shrinks
             return
-        with self.data_path.open("r+b", buffering=0) as file:
-            size = self._size_seen = os.fstat(file.fileno()).st_size
-            if size - end >= room // ROOM_SHARE:
-                return
-            try:
-                self._size_seen += os.pwrite(file.fileno(), bytes(end + room - size), size)
-            except OSError as error:
-                if not is_disk_full(error):
-                    raise
+        try:
+            with self.data_path.open("r+b", buffering=0) as file:
+                size = self._size_seen = os.fstat(file.fileno()).st_size
+                if size - end < room // ROOM_SHARE:
+                    self._size_seen += os.pwrite(file.fileno(), bytes(end + room - size), size)
+        except OSError as error:
+            if not is_disk_full(error) and error.errno not in CAUSES:
+                raise
 
     def file_bytes(self) -> int:
         """Return the bytes of data.mdb up to its last page, free pages included."""

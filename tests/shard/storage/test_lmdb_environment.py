@@ -322,6 +322,31 @@ def test_room_is_not_taken_from_a_full_disk(
     environment.close()
 
 
+@pytest.mark.parametrize(("number", "is_survived"), [(errno.EMFILE, True), (errno.EIO, False)])
+def test_a_commit_needs_no_file_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_survived: bool
+) -> None:
+    """The writer takes an error of `reserve` for a failed disk, and ends the process."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        if is_survived:
+            environment.reserve()
+            with environment.write() as txn:
+                txn.put(SubDatabase.META, b"0", b"written")
+        else:
+            with pytest.raises(OSError, match=os.strerror(number)):
+                environment.reserve()
+    if is_survived:
+        assert environment.get_many(SubDatabase.META, [b"0"]) == [b"written"]
+    environment.close()
+
+
 @pytest.mark.parametrize(
     ("number", "cause"),
     [
