@@ -103,9 +103,9 @@ class OpeningIndexes:
             raise
         self._opened(number, partition)
         for view in partition.newest.views:
-            segment = view.segment
-            if not segment.is_verified:
-                self._warm_up.verify(segment.verify_searched, segment.verify_all)
+            for segment in (view.segment, *view.segment.text_files.values()):
+                if not segment.is_verified:
+                    self._warm_up.verify(segment.verify_searched, segment.verify_all)
         self._warm_up.read(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
 

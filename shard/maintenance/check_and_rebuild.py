@@ -204,6 +204,11 @@ def _are_files_whole(folder: Path, manifest: IndexManifest, report: Report) -> b
         except DamagedSegment as error:
             report.problems.append(f"{error}; it is built again at the next start")
             is_whole = False
+    for one in manifest.texts:
+        try:
+            verify_segment(folder / one.column.file, one.column.checksum)
+        except DamagedSegment as error:
+            report.problems.append(f"{error}; it is made again by the search that needs it")
     return is_whole
 
 

@@ -23,6 +23,7 @@ from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.configuration_structures import Generation
 from shard.segment.builder.segment_merge import merge_to_file
+from shard.segment.columns.text_columns import adopt_texts
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
 from shard.storage.group_log_and_tombstones import State
@@ -34,6 +35,7 @@ from shard.storage.manifest import (
     IndexManifest,
     SegmentEntry,
     Settled,
+    TextsEntry,
     UnreadableManifest,
     read_manifest,
     write_manifest,
@@ -47,6 +49,7 @@ DAMAGED_MAX = 4
 
 _SUFFIX = ".seg"
 _PIECE = "facets"
+_TEXTS = "texts"
 _log = Log("shard")
 
 
@@ -85,6 +88,7 @@ class DerivedFiles:
         self._lock = threading.Lock()
         self._pieces: dict[str, DictionaryEntry] = {}
         self._epochs: dict[str, int] = {}
+        self._texts: dict[tuple[str, int], SegmentEntry] = {}
         self._committed: IndexManifest | None = None
 
     def read_manifest(self) -> IndexManifest | None:
@@ -129,6 +133,14 @@ class DerivedFiles:
             self._epochs[path] = restored.epoch
         opened = [self._open(entry, on_first_touch=on_first_touch) for entry in manifest.segments]
         loaded.segments = [segment for segment in opened if segment is not None]
+        by_name = {_entry(segment).file: segment for segment in loaded.segments}
+        for texts in manifest.texts:
+            segment = by_name.get(texts.segment)
+            if segment is not None:
+                column = self._open(texts.column, on_first_touch=on_first_touch)
+                if column is not None:
+                    self._texts[texts.segment, texts.field] = texts.column
+                    adopt_texts(segment, texts.field, column)
         return loaded
 
     def remove_leftovers(self) -> None:
@@ -196,6 +208,16 @@ class DerivedFiles:
             merge_to_file([part.remapped() for part in parts], doc_maps, path, allocator)
             return Segment.map(path)
 
+    def write_texts(self, segment: Segment, field: int, column: Segment) -> Segment:
+        """Write the text column of a field of a segment, which is a file, to a file of its own.
+
+        The next commit names it. Otherwise as `write`.
+        """
+        written = self.write(column, _TEXTS)
+        with self._lock:
+            self._texts[_entry(segment).file, field] = _entry(written)
+        return written
+
     @contextlib.contextmanager
     def _new_file(self, kind: str) -> Iterator[Path]:
         """Reserve the path of a new file; if it cannot be written, or mapped, it is removed."""
@@ -238,6 +260,7 @@ class DerivedFiles:
         """
         entry, dictionaries = generation.entry, generation.dictionaries
         fields = tuple(generation.registry.to_list())
+        self._forget_texts(segments)
         try:
             pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}
             fault("manifest.write")
@@ -256,6 +279,7 @@ class DerivedFiles:
                 dictionaries=pieces,
                 damaged=tuple(sorted(damaged)),
                 settled=None if settled is None else _settled(*settled, self.bytes_on_disk()),
+                texts=self._named_texts(),
             )
             write_manifest(self.folder / MANIFEST_FILE, manifest)
         except BaseException:
@@ -312,10 +336,22 @@ class DerivedFiles:
         with self._lock:
             self.reserved -= {name for name in self.reserved if name.startswith(_PIECE)}
 
+    def _forget_texts(self, segments: Sequence[Segment]) -> None:
+        """Forget the text columns of segments that are gone."""
+        names = {_entry(segment).file for segment in segments}
+        with self._lock:
+            for key in [key for key in self._texts if key[0] not in names]:
+                self.reserved.discard(self._texts.pop(key).file)
+
+    def _named_texts(self) -> tuple[TextsEntry, ...]:
+        with self._lock:
+            return tuple(TextsEntry(*key, entry) for key, entry in self._texts.items())
+
     def _remove_unnamed(self, segments: Sequence[Segment]) -> None:
         named = {segment.path.name for segment in segments if segment.path is not None}
         named.update(piece.file for entry in self._pieces.values() for piece in entry.pieces)
         with self._lock:
+            named.update(column.file for column in self._texts.values())
             self.reserved -= named
             named |= self.reserved
         for path in self.folder.iterdir():

@@ -6,7 +6,8 @@ A step is the first of these that there is to do:
        can name any more; a result that is large enough goes to a file
     2. write segments in memory to files, once there are enough of them, or once it is idle if they
        were indexed again at open: the next open and closing then have nothing to do
-    3. name the new files in the manifest (then remove the old ones)
+    3. write the text columns that searches have made to files
+    4. name the new files in the manifest (then remove the old ones)
 
 Any step may be killed at any moment, and is retried later if the disk is full (by
 `merge_scheduler`, whose thread calls this): the truth depends on none of them, and a search sees
@@ -24,12 +25,14 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError
 from common.process.fault_injection import fault
+from common.process.logs import Log
 from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.carried_columns import carry_columns
+from shard.segment.columns.text_columns import adopt_texts, texts_to_write
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
@@ -38,6 +41,8 @@ from shard.segment.snapshot import SegmentView
 ROOM_FACTOR = 3
 """What a merge needs on the disk, in bytes for each of its parts: the result, which may have more
 prefix lists than they, and room for it and for temporary arrays."""
+
+_log = Log("shard")
 
 
 def work(partition: Partition, *, is_idle: bool, flushes_all: bool = False) -> bool:
@@ -65,10 +70,10 @@ def work(partition: Partition, *, is_idle: bool, flushes_all: bool = False) -> b
     is_flush = chosen is None
     if chosen is None:
         chosen = _choose_flush(partition, views, sizes, flushes_all=flushes_all)
-    if chosen is None and partition.is_commit_due:
-        partition.commit_derived()
-        return True
     if chosen is None:
+        if _write_texts(partition) or partition.is_commit_due:
+            partition.commit_derived()
+            return True
         return False
     parts = views[chosen.start : chosen.stop]
     num_bytes = ROOM_FACTOR * sum(view.segment.size for view in parts)
@@ -184,6 +189,27 @@ def _carry_columns(
         return  # nothing is left, or another configuration was switched to
     with contextlib.suppress(InternalError):  # an item is damaged: the search that reads it says so
         carry_columns(newest, parts, doc_maps, merged)
+
+
+def _write_texts(partition: Partition) -> bool:
+    """Write text columns to files, for the next start; return whether there was one.
+
+    Where there is no room, searches make them again then; it is no reason to put off purges.
+    """
+    is_written = False
+    for view in partition.newest.views:
+        segment = view.segment
+        for field, column in list(texts_to_write(segment)):
+            if not has_room(partition, column.size):
+                return is_written
+            try:
+                file = partition.derived.write_texts(segment, field, column)
+            except OSError as error:
+                _log.warning("a column is not written", index=partition.number, reason=str(error))
+                return is_written
+            adopt_texts(segment, field, file)
+            is_written = True
+    return is_written
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:

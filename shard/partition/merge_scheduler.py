@@ -1,7 +1,8 @@
 """Background work on the indexes of a shard: merges, files, purges of dead records.
 
-One thread for all indexes. It visits an index when its writer has published something, and again
-when the index has been idle for a while. Each visit does one step, the most useful first:
+One thread for all indexes. It visits an index when its writer has published something, or searches
+have made columns that belong in files, and again when the index has been idle for a while. Each
+visit does one step, the most useful first:
 
     1. merge segments, write them to files, or name these in the manifest (`merge_and_flush`)
     2. remove dead records from LMDB, a batch at a time, on the writer's thread
@@ -33,6 +34,7 @@ from shard.caches.lru_cache import (
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.segment.columns.text_columns import has_texts_to_write
 
 RETRY_SECONDS = 10.0
 """Pause after a full disk."""
@@ -154,6 +156,14 @@ class MergeScheduler:
                 if not job.is_pending or job.has_new_segments():
                     job.is_pending = True
                     self._wakes.notify()
+
+    def note_search(self, number: int) -> None:
+        """Note that a search, which was slow, may have made columns that belong in files."""
+        job = self._jobs.get(number)
+        if job is not None and not job.is_pending and has_texts_to_write(job.partition.newest):
+            with self._wakes:
+                job.is_pending = True
+                self._wakes.notify()
 
     def statistics(self, number: int) -> MergeStatistics:
         """Return the merge statistics of an index."""

@@ -222,8 +222,15 @@ class Handlers:
         snapshot = self._snapshot(request)
         read = partial(searcher.search, snapshot, request)
         if search_cost.is_slow(snapshot, request):
-            return self._reads.run_on_thread(request.index, read)
+            return self._search_slowly(request.index, read)
         return self._reads.run(request.index, read)
+
+    async def _search_slowly(
+        self, index: int, read: Callable[[], SearchResponse]
+    ) -> SearchResponse:
+        response = await self._reads.run_on_thread(index, read)
+        self._indexes.merge_scheduler.note_search(index)
+        return response
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         """Return stored documents; only highlights depend on a configuration."""

@@ -13,6 +13,7 @@ types and bytes.
     presence.*                  presence_and_value_kinds
     geo.<field number>.*        geo_columns
     nested.<field number>.*     nested_elements
+    texts.*                     text_columns, in files of their own
 
 A segment lives in memory only (a batch that was just written) or in a file. The file:
 
@@ -137,6 +138,8 @@ class Segment:
         size: bytes of all arrays.
         checksum: of the file, in hexadecimal; empty while the segment lives in memory.
         caches: structures that readers build lazily and that depend on the segment only.
+        text_files: by field: the file that has its text column, of those that searches have made
+            (`text_column_files`).
     """
 
     __slots__ = (
@@ -150,6 +153,7 @@ class Segment:
         "num_docs",
         "path",
         "size",
+        "text_files",
         "uid",
     )
 
@@ -174,6 +178,7 @@ class Segment:
         self.uid = next(_uids)
         self.size = sum(array.nbytes for array in self._arrays.values())
         self.caches: dict[Hashable, Any] = {}
+        self.text_files: dict[int, Segment] = {}
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -196,6 +201,8 @@ class Segment:
         """Release the file's resident pages; see `shard.storage.mapped_page_release`."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
+        for file in list(self.text_files.values()):
+            file.release_pages()
 
     @property
     def is_verified(self) -> bool:

@@ -7,6 +7,7 @@
         MANIFEST.json           names the files below                        IndexManifest
         segment-<n>.seg         derived                                      segment/segment.py
         facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment.py
+        texts-<n>.seg           derived: texts of a field of a segment       segment/segment.py
 
 All three are replaced as a whole: temporary file, sync, rename, sync of the folder.
 A derived file is complete and synced before a manifest names it, and removed only after no manifest
@@ -59,6 +60,16 @@ class DictionaryEntry(Struct, frozen=True):
     num_values: int
 
 
+class TextsEntry(Struct, frozen=True):
+    """The texts of a field of a segment, of which searches have made a column."""
+
+    segment: str
+    """File of the segment."""
+    field: int
+    """Number of the field."""
+    column: SegmentEntry
+
+
 class Settled(Struct, frozen=True):
     """Counters of the truth when the manifest was written: an unchanged index stays closed."""
 
@@ -96,6 +107,7 @@ class IndexManifest(Struct, frozen=True):
     """Live records that the segments leave out, because their items cannot be read."""
     settled: Settled | None = None
     """None if a transaction was being written then."""
+    texts: tuple[TextsEntry, ...] = ()
 
 
 class ShardManifest(Struct, frozen=True):

@@ -6,7 +6,8 @@ would make them again, and wait: for a text column, until all stored documents w
 the merger makes those that are cached for the parts: texts from theirs, the others as a search
 would.
 
-A column that no search uses any more is carried until the LRU cache drops it.
+A column that no search uses any more is carried until the LRU cache drops it. Texts of large
+segments are in files as well (`text_columns`): a start has those of the process before.
 """
 
 from __future__ import annotations

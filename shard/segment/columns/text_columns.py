@@ -5,8 +5,13 @@ two sources:
 
     a facet with only texts    the facet dictionary: ranks mean the same in all segments; no cost
     any other field            the stored documents: extracted once, 1.5 s for 500,000 documents,
-                               then kept in the LRU cache; a merge of segments merges them too, so
-                               that no search waits for them again
+                               then kept in the LRU cache, and in a file beside that of the
+                               segment; a merge of segments merges them too, so that no search
+                               waits for them again, nor after a start
+
+    texts.codes, texts.starts      as those of a facet column; code - 1 is the rank of a text
+    texts.keys, texts.offsets      the texts by rank
+    texts.deleted                  documents that were deleted by then, and are left out
 
 A collation other than the code point order ranks the same numbers differently; these ranks are
 cached as well.
@@ -16,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -38,11 +43,11 @@ from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.items.value_extraction import extract
 from shard.segment.items.value_parsing import canonical_keys
+from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _SORTED_FAST_MAX: Final = 10_000
@@ -54,6 +59,8 @@ _COLLATED_FAST_LENGTH: Final = 10_000
 search collates theirs again."""
 _CHUNK_DOCS: Final = 4_096
 """Documents read at a time to build a text column; bounds the memory for their bytes."""
+FILE_DOCS_MIN: Final = 20_000
+"""Texts of segments with fewer documents are not worth a file: they are extracted in 60 ms."""
 
 
 _PREFETCHED: Final = 16
@@ -304,8 +311,7 @@ def text_column(
             texts = _cached_texts(view, field)
             if texts is None:
                 texts = _extract_texts(snapshot, view, field)
-                entry = _StoredTexts(texts, view.deleted)
-                COLUMN_CACHE.put(key, entry, texts.size, view.segment)
+                _keep(view.segment, field, _StoredTexts(texts, view.deleted))
     return texts if collation == CODE_POINTS else _collated(texts, collation, view.segment)
 
 
@@ -354,13 +360,26 @@ def _cached_texts(view: SegmentView, field: int) -> TextColumn | None:
 
 
 def _cached(view: SegmentView, field: int) -> _StoredTexts | None:
-    entry: _StoredTexts | None = COLUMN_CACHE.get(("texts", view.segment.uid, field))
-    if entry is None:
+    segment = view.segment
+    entry: _StoredTexts | None = COLUMN_CACHE.get(("texts", segment.uid, field))
+    if entry is not None and _covers(entry, view):
+        return entry
+    file = segment.text_files.get(field)
+    if file is None or not _covers(file.caches[_IN_FILE], view):
         return None
-    is_covered = entry.deleted is None or (
+    return _keep(segment, field, file.caches[_IN_FILE])  # the cache had dropped it
+
+
+def _covers(entry: _StoredTexts, view: SegmentView) -> bool:
+    """Return whether a column has the texts of all live documents of a view."""
+    return entry.deleted is None or (
         view.deleted is not None and entry.deleted.issubset(view.deleted)
     )
-    return entry if is_covered else None
+
+
+def _keep(segment: Segment, field: int, entry: _StoredTexts) -> _StoredTexts:
+    COLUMN_CACHE.put(("texts", segment.uid, field), entry, entry.texts.size, segment)
+    return entry
 
 
 def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn:
@@ -495,7 +514,7 @@ def merge_texts(
     deleted = np.concatenate([np.zeros(0, np.int64), *gone])
     deleted = deleted[deleted >= 0]
     entry = _StoredTexts(texts, FrozenBitMap(deleted.tolist()) if len(deleted) else None)
-    COLUMN_CACHE.put(("texts", merged.segment.uid, field), entry, texts.size, merged.segment)
+    _keep(merged.segment, field, entry)
 
 
 def _merge_columns(
@@ -534,3 +553,64 @@ def _pairs_of(column: FacetColumn) -> tuple[NDArray[np.int64], NDArray[np.int64]
         return docs, codes[docs].astype(np.int64) - 1
     docs = np.repeat(np.arange(len(column.starts) - 1), np.diff(column.starts))
     return docs, codes.astype(np.int64) - 1
+
+
+# --- files
+
+_IN_FILE: Final = "texts"
+"""What is derived of a file: its column."""
+
+
+def texts_to_write(segment: Segment) -> Iterator[tuple[int, Segment]]:
+    """Yield the columns of a segment that are cached, but in no file: field, arrays for a file."""
+    if segment.path is None or segment.num_docs < FILE_DOCS_MIN:
+        return
+    for key in COLUMN_CACHE.keys_of(segment):
+        match key:
+            case ("texts", _, int(field)) if field not in segment.text_files:
+                entry: _StoredTexts | None = COLUMN_CACHE.get(key)
+                if entry is not None:
+                    yield field, _to_arrays(entry, segment.num_docs)
+
+
+def has_texts_to_write(snapshot: Snapshot) -> bool:
+    """Return whether searches have made columns that belong in files."""
+    return any(True for view in snapshot.views for _ in texts_to_write(view.segment))
+
+
+def adopt_texts(segment: Segment, field: int, file: Segment) -> None:
+    """Let a segment have the texts of a field from a file; they take the place of cached ones."""
+    known: _StoredTexts | None = COLUMN_CACHE.get(("texts", segment.uid, field))
+    identity = None if known is None else known.texts.identity
+    entry = _from_arrays(file, identity)
+    file.caches[_IN_FILE] = entry
+    segment.text_files[field] = file
+    _keep(segment, field, entry)
+
+
+def _to_arrays(entry: _StoredTexts, num_docs: int) -> Segment:
+    """Return the arrays of a column; see the module's drawing."""
+    texts, deleted = entry
+    arrays = {
+        "texts.codes": texts.column.codes,
+        "texts.starts": texts.column.starts,
+        "texts.keys": texts.arena.keys,
+        "texts.offsets": texts.arena.offsets,
+        "texts.deleted": np.array([] if deleted is None else deleted.to_array(), np.uint32),
+    }
+    return Segment(arrays, num_docs=num_docs, meta={"longest": texts.longest})
+
+
+def _from_arrays(file: Segment, identity: tuple[int, int] | None) -> _StoredTexts:
+    """Return the column that a file has."""
+    codes, starts = file["texts.codes"], file["texts.starts"]
+    arena = KeyArena(file["texts.keys"], file["texts.offsets"])
+    deleted = file["texts.deleted"].tolist()
+    texts = TextColumn(
+        FacetColumn({"codes": codes, "starts": starts}, file.num_docs),
+        arena,
+        identity=identity,
+        longest=file.meta["longest"],
+        size=arena.num_bytes + codes.nbytes + starts.nbytes,
+    )
+    return _StoredTexts(texts, FrozenBitMap(deleted) if deleted else None)

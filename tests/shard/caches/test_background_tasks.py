@@ -140,7 +140,8 @@ def test_searches_leave_it_to_another_thread(
         def keep_until(self, *_: object) -> None:
             """It is never closed."""
 
-    indexes: Any = SimpleNamespace(open=OneIndex())
+    merge_scheduler = SimpleNamespace(note_search=lambda _: None)
+    indexes: Any = SimpleNamespace(open=OneIndex(), merge_scheduler=merge_scheduler)
     no_catalog: Any = None
     service = Handlers(indexes, no_catalog, lambda: 0, LoopScheduler())
 
