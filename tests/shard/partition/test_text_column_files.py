@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from common.protocol.write_operations import Operation
+from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.maintenance.check_and_rebuild import check_index
