@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from common.disk_errors import explaining_disk_failure
-from common.durable_files import write_atomically
+from common.durable_files import make_folder, sync_folder, write_atomically
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
 from coordinator.analytics.daily_search_counts import Day, SlowSearch
@@ -367,7 +367,7 @@ class Analytics:
             return None
 
     def _write(self, days: Iterable[Day]) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(self._folder)
         for day in days:
             write_atomically(self._path(day.number), day.encode())
         oldest = self._path(self._sure_today() - self._days + 1).name
@@ -381,10 +381,13 @@ class Analytics:
         return _day_of(min(time.time(), clock + time.monotonic() - monotonic))
 
     def _forget_files(self, index: str | None, in_memory: set[int]) -> None:
-        for path in list(self._folder.glob(_FILES)):
-            if index is None:
+        paths = list(self._folder.glob(_FILES))
+        if index is None and paths:
+            for path in paths:
                 path.unlink(missing_ok=True)
-                continue
+            sync_folder(self._folder)  # or a power loss brings them back
+            return
+        for path in paths:
             try:
                 number = (date.fromisoformat(path.stem) - date(1970, 1, 1)).days
             except ValueError:

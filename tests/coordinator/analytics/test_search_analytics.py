@@ -192,6 +192,22 @@ def test_what_the_disk_does_not_forget_is_told(
     assert _report(Analytics(folder, 30, 100))["searches"] == 0
 
 
+def test_what_is_forgotten_stays_so_after_a_power_loss(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if analytics were switched off since, so that no day is written."""
+    folder = tmp_path / "a"
+    counted = Analytics(folder, 30, 100)
+    counted.record(1, "films", "embarrassing", 1, 1)
+    asyncio.run(counted.save())
+    synced: list[list[Path]] = []
+    monkeypatch.setattr(
+        search_analytics, "sync_folder", lambda one: synced.append(list(one.iterdir()))
+    )
+    asyncio.run(Analytics(folder, 0, 100).forget(None))
+    assert synced == [[]]
+
+
 def test_what_cannot_be_saved_now_is_saved_later(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +238,7 @@ def test_a_day_is_on_disk_before_it_has_its_name(
     counted = Analytics(tmp_path / "a", 30, 100)
     counted.record(1, "films", "sea", 1, 1)
     asyncio.run(counted.save())
-    assert calls == ["fsync", "replace", "fsync"]
+    assert calls == ["fsync", "fsync", "replace", "fsync"]  # the folder, the file, its name
     assert len(list((tmp_path / "a").iterdir())) == 1
 
 
