@@ -23,6 +23,9 @@ from coordinator.parameters.parameter_kinds import Mistake, json_of_text
 TAGS: Final = "_tags"
 """The field of tags: for `tagFilters`, and for values without a field in `filters`."""
 
+_OBJECT_ID: Final = "objectID"
+"""Can be filtered by without being a facet; it is our field `id`."""
+
 _SCORE: Final = re.compile(r"<score=[0-9]+>\Z")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z", re.ASCII)
 _OPERATOR: Final = re.compile(r"<=|>=|!=|=|<|>")
@@ -49,6 +52,11 @@ class FacetFilter(NamedTuple):
         """The filter node."""
         node = AnyOf(self.field, (self.value,))
         return Not(node) if self.is_negative else node
+
+
+def _field(name: str) -> str:
+    """Return our name of a field."""
+    return "id" if name == _OBJECT_ID else name
 
 
 def number_of(text: str) -> int | float | None:
@@ -121,7 +129,7 @@ def facet_filter(text: str) -> FacetFilter:
         is_negative, value = not is_negative, value[1:]
     elif value.startswith("\\-"):
         value = value[1:]
-    return FacetFilter(field, value, is_negative)
+    return FacetFilter(_field(field), value, is_negative)
 
 
 def facet_condition(group: Sequence[FacetFilter]) -> Filter:
@@ -153,12 +161,12 @@ def _numeric_condition(text: str) -> Filter:
     if field.strip() and len(bounds) == 3 and bounds[1] == "TO":
         low, high = number_of(bounds[0]), number_of(bounds[2])
         if low is not None and high is not None:
-            return Range(field.strip(), lower=low, upper=high)
+            return Range(_field(field.strip()), lower=low, upper=high)
     operator = _OPERATOR.search(text)
     if operator is not None and (field := text[: operator.start()].strip()):
         number = number_of(text[operator.end() :].strip())
         if number is not None:
-            return _compared(field, operator[0], number)
+            return _compared(_field(field), operator[0], number)
     raise Mistake(
         f'must have comparisons such as "price>=10" or "price:10 TO 20", not {text[:100]!r}'
     )
@@ -309,11 +317,11 @@ class _Parser:
         self._next += 1
         value = self._operand(f"a value after '{operator.text}'")
         if operator.text == ":":
-            return self._faceted(token.text, value)
+            return self._faceted(_field(token.text), value)
         number = number_of(value.text) if value.kind == "word" else None
         if number is None:
             _fail(f"expected a number after '{operator.text}', not {value.shown}", value.position)
-        return _compared(token.text, operator.text, number)
+        return _compared(_field(token.text), operator.text, number)
 
     def _faceted(self, field: str, value: _Token) -> Filter:
         """Parse the rest of a condition after `field:`; scores are rejected."""

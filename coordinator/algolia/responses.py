@@ -11,15 +11,17 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from common.analysis.analyzer import Analyzer
+from common.analysis.accented_spellings import is_spelling
+from common.analysis.analyzer import Analyzer, Token, typo_budget
 from coordinator.algolia.parameter_errors import translated_warning
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search_request import AlgoliaSearch, Style
@@ -27,9 +29,18 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.hit_rendering import Projection
 from coordinator.read.search_results import FacetPage, SearchResult
+from coordinator.read.text.edit_distance import edit_distances
 from coordinator.read.text.query_parser import wanted_words
 
-_analyzer: Final = Analyzer()
+
+class _Analyzers(threading.local):
+    """One analyzer a thread: long responses are made on several."""
+
+    def __init__(self) -> None:
+        self.own = Analyzer()
+
+
+_analyzers: Final = _Analyzers()
 _POINTS: Final = "_geoloc"
 _MARKED: Final = re.compile(f"{PRE}([^{PRE}{POST}]*){POST}")
 
@@ -117,7 +128,7 @@ def facet_response(page: FacetPage, typed: str, style: Style, total_us: int) -> 
         "facetHits": [
             {
                 "value": bucket.key,
-                "highlighted": highlighted_start(bucket.key, typed, style),
+                "highlighted": highlighted_value(bucket.key, typed, style),
                 "count": bucket.doc_count,
             }
             for bucket in page.facet.buckets
@@ -129,16 +140,50 @@ def facet_response(page: FacetPage, typed: str, style: Style, total_us: int) -> 
     }
 
 
-def highlighted_start(value: str, typed: str, style: Style) -> str:
-    """Return a facet's value with the typed text marked where it occurs."""
-    letters = [letter.lower() for letter in value]  # of some letters there are two
-    typed = typed.strip().lower()
-    found = "".join(letters).find(typed) if typed else -1
-    if found < 0:
-        return value
-    ends = list(accumulate(map(len, letters)))
-    start, end = bisect_right(ends, found), bisect_left(ends, found + len(typed)) + 1
-    return f"{value[:start]}{style.pre}{value[start:end]}{style.post}{value[end:]}"
+def highlighted_value(value: str, typed: str, style: Style) -> str:
+    """Return a facet's value with the beginnings of its words marked that were typed.
+
+    Of a word that has been mistyped, the words nearby are marked, whole.
+    """
+    analyzer = _analyzers.own
+    tokens = [
+        one for one in analyzer.tokenize(value, is_indexing=True) if not is_spelling(one.text)
+    ]
+    found: list[tuple[int, int]] = []
+    for word in analyzer.words(typed):
+        begun = [one for one in tokens if one.text.startswith(word)]
+        found += [(one.start, _end_of_beginning(value, one, word)) for one in begun]
+        typos = 0 if begun else typo_budget(word)
+        if typos:
+            near = (one for one in tokens if min(edit_distances(word, one.text, typos)) <= typos)
+            found += [(one.start, one.end) for one in near]
+    pieces = []
+    at = 0
+    for start, end in _joined(found):
+        pieces += [value[at:start], style.pre, value[start:end], style.post]
+        at = end
+    return "".join([*pieces, value[at:]])
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order; those that overlap or touch become one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _end_of_beginning(value: str, token: Token, word: str) -> int:
+    """Return where the part of a token ends that has a word, which it begins with."""
+    end = token.start + 1
+    while end < token.end and not _analyzers.own.fold(value[token.start : end]).startswith(word):
+        end += 1
+    while end < token.end and unicodedata.category(value[end])[0] == "M":
+        end += 1
+    return end
 
 
 # --- hits -------------------------------------------------------------------------------------
@@ -187,7 +232,7 @@ def _form_of(search: SearchParameters, style: Style) -> _HitForm:
         marks is not None and marks.highlight_fields is not None,
         marks is not None and bool(marks.snippet_fields),
         (style.retrieved is None or _POINTS in style.retrieved) and _POINTS not in style.excluded,
-        frozenset(wanted_words(search.query, _analyzer)),
+        frozenset(wanted_words(search.query, _analyzers.own)),
     )
 
 
@@ -288,7 +333,7 @@ def _has_all(marked: Sequence[str], words: frozenset[str]) -> bool:
 @lru_cache(4_096)
 def _folded(marked: str) -> str:
     """Return a marked word as words of a query are, folded; the hits of a page share most."""
-    return "".join(wanted_words(marked, _analyzer))
+    return "".join(wanted_words(marked, _analyzers.own))
 
 
 def _snippets(

@@ -238,6 +238,22 @@ def test_deletions_by_filter_remove_what_a_search_finds(shop: Shop) -> None:
     assert sorted(hit.object_id for hit in rest) == ["both", "none", "text"]
 
 
+def test_objects_are_filtered_by_their_id(shop: Shop) -> None:
+    client = client_of(shop.port)
+    client.save_objects("ids", [{"objectID": name} for name in ("7", "a:b", "007")])
+    client.save_objects("ids", [{"objectID": "8", "id": 8}])
+
+    def found(**parameters: Any) -> list[str]:
+        hits = client.search_single_index("ids", parameters).hits
+        return [hit.object_id for hit in hits]
+
+    assert found(filters='objectID:7 OR objectID:"a:b" OR objectID:8') == ["7", "a:b", "8"]
+    assert found(filters="NOT objectID:7") == ["a:b", "007", "8"]
+    assert found(facetFilters=[["objectID:007", "objectID:8"]]) == ["007", "8"]
+    client.delete_by("ids", {"facetFilters": ["objectID:-7"]})
+    assert found() == ["7"]
+
+
 def test_concurrent_increments_all_count(shop: Shop) -> None:
     body = {"n": {"_operation": "Increment", "value": 1}}
 

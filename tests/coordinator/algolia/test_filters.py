@@ -48,6 +48,7 @@ A, B, C = (AnyOf(name, ("1",)) for name in "abc")
         ("price: -5 TO -1", Range("price", lower=-5, upper=-1)),
         ("old", AnyOf("_tags", ("old",))),
         ("_tags:old", AnyOf("_tags", ("old",))),
+        ("NOT objectID:7", Not(AnyOf("id", ("7",)))),
         ("a:1 AND b:1 OR c:1", Or((And((A, B)), C))),
         ("a:1 AND (b:1 OR NOT c:1)", And((A, Or((B, Not(C)))))),
         ("NOT (a:1 OR b:1)", Not(Or((A, B)))),
@@ -110,6 +111,7 @@ def test_facet_filters() -> None:
     assert facet_filter("a:b:c").condition == AnyOf("a", ("b:c",))
     assert facet_filter("a:-1").condition == Not(AnyOf("a", ("1",)))
     assert facet_filter("-a:1").condition == Not(AnyOf("a", ("1",)))
+    assert facet_filter("objectID:-7").condition == Not(AnyOf("id", ("7",)))
     assert facet_filter(r"a:\-1").condition == AnyOf("a", ("-1",))
     assert facet_condition([facet_filter("a:1"), facet_filter("a:2")]) == AnyOf("a", ("1", "2"))
     assert facet_condition([facet_filter("a:1"), facet_filter("b:-1")]) == Or((A, Not(B)))

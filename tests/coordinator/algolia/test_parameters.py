@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -15,7 +17,7 @@ from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.parameter_table import BY_NAME, ROWS
-from coordinator.algolia.responses import highlighted_start, search_answer
+from coordinator.algolia.responses import highlighted_value, search_answer
 from coordinator.algolia.search_request import (
     AlgoliaSearch,
     SearchedIndex,
@@ -413,15 +415,41 @@ def test_blank_filters_restrict_nothing() -> None:
 @pytest.mark.parametrize(
     ("value", "typed", "marked"),
     [
-        ("Oslo", " SL", "O<em>sl</em>o"),
-        ("İstanbul", "stan", "İ<em>stan</em>bul"),
+        ("Oslo", " OS", "<em>Os</em>lo"),
+        ("Titan Android", "an", "Titan <em>An</em>droid"),
+        ("İstanbul", "ist", "<em>İst</em>anbul"),
+        ("Café Noir", "noir caf", "<em>Caf</em>é <em>Noir</em>"),
+        ("Cafe\u0301 Noir", "cafe", "<em>Cafe\u0301</em> Noir"),
+        ("Straße", "stras", "<em>Straß</em>e"),
+        ("東京都", "東京", "<em>東京</em>都"),
+        ("東京都", "東京都", "<em>東京都</em>"),
+        ("C++ Café", "c++", "<em>C++</em> Café"),
+        ("Samsung Galaxy", "samsnug", "<em>Samsung</em> Galaxy"),
+        ("", "a", ""),
+        ("Oslo", "", "Oslo"),
         ("İİ Izmir", "izm", "İİ <em>Izm</em>ir"),
         ("İ", "i", "<em>İ</em>"),
         ("Oslo", "x", "Oslo"),
     ],
 )
 def test_the_typed_letters_of_a_value_are_marked(value: str, typed: str, marked: str) -> None:
-    assert highlighted_start(value, typed, Style()) == marked
+    assert highlighted_value(value, typed, Style()) == marked
+
+
+def test_threads_do_not_share_an_analyzer() -> None:
+    """Long responses are made on several threads; an analyzer has buffers."""
+
+    def marks_itself(name: str) -> bool:
+        style = Style(pre="[", post="]")
+        return all(highlighted_value(name, name, style) == f"[{name}]" for _ in range(2_000))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(marks_itself, ("élan", "détente", "ü", "façade")))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize(
