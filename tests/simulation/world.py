@@ -78,7 +78,8 @@ class Strand:
         self.until: Callable[[], bool] | None = None
         self.at = -math.inf
         self.is_done = False
-        self.turn = threading.Semaphore(0)
+        self.turn = threading.Lock()  # held, but for the moment in which the baton comes
+        self.turn.acquire()
         self._world = world
         self._function = function
 
