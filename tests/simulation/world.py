@@ -78,6 +78,7 @@ class Strand:
         self.until: Callable[[], bool] | None = None
         self.at = -math.inf
         self.is_done = False
+        self.encoded_name = name.encode()
         self.turn = threading.Lock()  # held, but for the moment in which the baton comes
         self.turn.acquire()
         self._world = world
@@ -86,15 +87,6 @@ class Strand:
     def start(self) -> None:
         """Let the thread begin to wait for the baton."""
         threading.Thread(target=self._run, name=self.name, daemon=True).start()
-
-    def can_go_on(self, now: float) -> bool:
-        """Whether it is this strand's turn, if the generator says so."""
-        process = self.process
-        if process.is_dead:
-            return True
-        if process.stopped_until > now:
-            return False
-        return now >= self.at or (self.until is not None and self.until())
 
     def _run(self) -> None:
         self.turn.acquire()
@@ -266,18 +258,32 @@ class World:
             events = self._events
             while events and events[0][0] <= self.now:
                 heapq.heappop(events)[2]()
-            ready = [strand for strand in self.strands if strand.can_go_on(self.now)]
+            ready = self._ready()
             if not ready:
                 self._jump()
                 continue
             chosen = self.random.choice(ready)
             process = chosen.process
-            self.digest = zlib.crc32(chosen.name.encode(), self.digest)
+            self.digest = zlib.crc32(chosen.encoded_name, self.digest)
             if process.steps_left is not None and not process.is_dead:
                 process.steps_left -= 1
                 if process.steps_left < 0:
                     self.kill(process, "killed by chance")
             return chosen
+
+    def _ready(self) -> list[Strand]:
+        """Return the strands that can go on now; asked at every step, so it makes few calls."""
+        now = self.now
+        ready = []
+        for strand in self.strands:
+            process = strand.process
+            if process.is_dead:
+                ready.append(strand)
+            elif process.stopped_until <= now:
+                until = strand.until
+                if now >= strand.at or (until is not None and until()):
+                    ready.append(strand)
+        return ready
 
     def _jump(self) -> None:
         """Let time pass until something can happen."""
