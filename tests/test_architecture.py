@@ -9,6 +9,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
@@ -62,7 +63,7 @@ def folder_graph(place_of: Callable[[Path], str] = folder_of) -> dict[str, set[s
     return dict(graph)
 
 
-def file_graph() -> dict[str, set[str]]:
+def file_graph() -> dict[str, frozenset[str]]:
     """Return which module imports which others, type-checking imports included.
 
     A package is imported only by those that use what its own file defines.
@@ -88,17 +89,24 @@ def drawn() -> str:
     return "\n".join([GRAPH_BEGIN, "| folder | imports from |", "|---|---|", *rows, GRAPH_END])
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the syntax tree of a file, as all its nodes."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Return the names of all modules that a file imports, at any level."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names.add(node.module or "")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -135,7 +143,7 @@ def test_the_graph_of_folders_is_drawn_as_it_is() -> None:
 def test_no_class_name_stands_for_two_things() -> None:
     names = Counter(
         node.name
-        for node in chain.from_iterable(ast.walk(ast.parse(path.read_text())) for path in MODULES)
+        for node in chain.from_iterable(map(nodes_of, MODULES))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in names.items() if count > 1] == []
