@@ -3,14 +3,14 @@
 An index and its items:
 
     index_configuration  its facets, fields, languages …; parsed by index_configuration_parser,
-                         with index_configuration_checks
+                         with index_configuration_value_checks
     search_option_parsers  how to search and count: options that it shares with requests
-    foreign_settings   settings of other engines, and what takes their place
+    foreign_setting_hints  settings of other engines, and what takes their place
     value_kinds_and_facet_keys  the values of items; changes of stored ones: partial_updates
     query              the abstract syntax of a search
     term_weights       statistics → weights
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
-    placement          id → shard
+    item_placement     id → shard
     string_sort        texts by code points
     key_arena          many texts in one array of bytes
     facet_dictionary   a facet's value ↔ its number

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.boosts import timestamp_of
+from common.item_placement import canonical_id
 from common.limits import Limits
-from common.placement import canonical_id
 from common.value_kinds_and_facet_keys import facet_key
 
 BURY_FACTOR: Final = 0.001

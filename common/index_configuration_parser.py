@@ -20,7 +20,7 @@ from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.analysis.language_and_typos_by_field import TypoLengths
 from common.boosts import parse_boosts
-from common.foreign_settings import FOREIGN_SETTINGS
+from common.foreign_setting_hints import FOREIGN_SETTINGS
 from common.index_configuration import (
     FACET_SIZE_DEFAULT,
     GEO_FIELD,
@@ -29,7 +29,7 @@ from common.index_configuration import (
     IndexConfiguration,
     SuggestionSettings,
 )
-from common.index_configuration_checks import CheckedValues, Problems
+from common.index_configuration_value_checks import CheckedValues, Problems
 from common.limits import Limits
 from common.search_option_parsers import (
     LANGUAGES,

@@ -43,9 +43,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from common.item_placement import ID_BYTES_MAX
 from common.json import token_scan as reason
-from common.json.token_scan import FAULT, unescape
-from common.json.value_scan import (
+from common.json.item_scan_kernels import (
     BETWEEN_AFTER_COMMA,
     BETWEEN_CLOSED,
     BETWEEN_START,
@@ -66,8 +66,8 @@ from common.json.value_scan import (
     scan_array,
     scan_lines,
 )
+from common.json.token_scan import FAULT, unescape
 from common.limits import DEFAULT_LIMITS, Limits
-from common.placement import ID_BYTES_MAX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

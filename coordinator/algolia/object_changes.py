@@ -20,10 +20,10 @@ import orjson
 
 from common.errors import InvalidRequest
 from common.index_configuration import FacetConfiguration
+from common.item_placement import ID_BYTES_MAX, canonical_id
 from common.json.item_scanner import ItemError, scan_item
 from common.limits import Limits
 from common.partial_updates import OPERATION, as_item, is_change, mistake_in
-from common.placement import ID_BYTES_MAX, canonical_id
 from common.protocol.write_operations_and_outcomes import Operation
 
 ACTIONS: Final[Mapping[str, Operation]] = {

@@ -30,7 +30,7 @@ from urllib.parse import quote
 
 import click
 
-from common.placement import ID_BYTES_MAX
+from common.item_placement import ID_BYTES_MAX
 from coordinator.cli.configuration_options import (
     ConfiguringOptions,
     show_warnings,

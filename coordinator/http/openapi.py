@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from common.item_placement import ID_BYTES_MAX
 from common.limits import Limits
-from common.placement import ID_BYTES_MAX
 from coordinator.cluster.catalog import program_version
 from coordinator.http.docs_page import docs_page
 from coordinator.http.route import TAGS

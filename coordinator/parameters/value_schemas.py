@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from common.item_placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.limits import DEFAULT_LIMITS
-from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.search_option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.geo import METRES_MAX

@@ -28,8 +28,8 @@ from msgspec import Struct, structs
 from common.curation_rules import Rule
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
+from common.item_placement import shown_id
 from common.limits import Limits
-from common.placement import shown_id
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.parameter_kinds import json_of_text

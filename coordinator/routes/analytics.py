@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
-from common.placement import canonical_id
+from common.item_placement import canonical_id
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route

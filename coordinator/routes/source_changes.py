@@ -19,8 +19,8 @@ import msgspec
 from common.deadline import Deadline
 from common.decode_errors import UNDECODABLE
 from common.errors import InvalidRequest, PayloadTooLarge
+from common.item_placement import canonical_id
 from common.json.item_scanner import ItemError, scan_item
-from common.placement import canonical_id
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.write_operations_and_outcomes import Operation

@@ -24,8 +24,8 @@ import xxhash
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
+from common.item_placement import canonical_id, shown_id
 from common.json.item_scanner import ItemError, scan_item
-from common.placement import canonical_id, shown_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
-from common.index_configuration_checks import WARNINGS_MAX
+from common.index_configuration_value_checks import WARNINGS_MAX
 from common.nearest_name import nearest
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation import CompiledRule

@@ -24,10 +24,10 @@ import orjson
 
 from common.deadline import Deadline
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound, PayloadTooLarge
+from common.item_placement import shown_id
 from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
 from common.limits import Limits
 from common.partial_updates import as_item
-from common.placement import shown_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster

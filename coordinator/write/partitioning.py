@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from common.item_placement import shard_of_id
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array
-from common.placement import shard_of_id
 from common.protocol.write_operations_and_outcomes import Operation
 
 

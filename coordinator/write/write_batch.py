@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import PartlyStored, ServiceError, Unavailable
-from common.placement import shards_of
+from common.item_placement import shards_of
 from common.process.request_id_context import REQUEST_IDS
 from coordinator.write.partitioning import Parts, divide, places_of
 

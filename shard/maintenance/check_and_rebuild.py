@@ -38,8 +38,8 @@ from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
-from shard.partition.stored_batches import read_batches
 from shard.partition.stored_index_entry import manifest_entry
+from shard.partition.stored_item_batches import read_batches
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry

@@ -33,8 +33,8 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.durable_files import sync_folder
 from common.errors import InternalError, StorageFull
+from common.item_placement import shards_of
 from common.json.item_scanner import STORED_LIMITS, ItemScanner
-from common.placement import shards_of
 from common.process import logs
 from common.process.fault_injection import fault
 from common.protocol.messages import IndexEntry
@@ -42,8 +42,8 @@ from common.setting_conversion import SettingError
 from common.setting_sources import Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check_and_rebuild import rebuild_index
-from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.partition.stored_index_entry import read_entry, read_restored, write_restored
+from shard.partition.stored_item_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.group_log_and_tombstones import (

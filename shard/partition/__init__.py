@@ -2,7 +2,7 @@
 
 partition                 all that follows, together
 recovery                  opening it after whatever happened; opening_progress
-stored_batches            stored items, read back to be indexed again
+stored_item_batches       stored items, read back to be indexed again
 derived_files             its segments and dictionaries on disk
 stored_index_entry        its number, name and configuration
 configuration_structures  what one configuration makes of its items

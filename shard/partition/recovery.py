@@ -26,7 +26,7 @@ from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.snapshot_updates import delete_records
-from shard.partition.stored_batches import read_batches
+from shard.partition.stored_item_batches import read_batches
 from shard.segment.doc_records_and_places import record_bounds
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment

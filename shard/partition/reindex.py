@@ -27,7 +27,7 @@ from shard.partition.configuration_structures import Generation
 from shard.partition.partition import Partition
 from shard.partition.recovery import log_damaged
 from shard.partition.snapshot_updates import delete_records
-from shard.partition.stored_batches import read_batches
+from shard.partition.stored_item_batches import read_batches
 from shard.partition.writer import has_room
 from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.field_registry import FieldRegistry

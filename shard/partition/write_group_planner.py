@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.errors import InternalError
-from common.placement import hash_id
+from common.item_placement import hash_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
 from shard.segment.columns.external_ids import find_few_live, find_live, hash_ids, is_item_of

@@ -22,8 +22,8 @@ import numpy as np
 
 from common.deadline import check_call
 from common.errors import PayloadTooLarge
+from common.item_placement import hash_id
 from common.page_byte_limit import PAGE_BYTES_MAX
-from common.placement import hash_id
 from common.protocol.messages import (
     DistinctCounts,
     FacetCounts,

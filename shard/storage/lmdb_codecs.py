@@ -37,9 +37,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from common.errors import InternalError
+from common.item_placement import xxh64
 from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U64Array, uint64
-from common.placement import xxh64
 
 VALUE_VERSION = 1
 ITEM_HEADER_BYTES = 13

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.placement import canonical_id, shard_of_id
+from common.item_placement import canonical_id, shard_of_id
 from tests.cluster.conftest import Index
 
 NUM_ITEMS = 900

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from common.foreign_settings import FOREIGN_SETTINGS
+from common.foreign_setting_hints import FOREIGN_SETTINGS
 from common.index_configuration import effective
 from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS, Limits

@@ -125,7 +125,7 @@ def test_it_serves_wherever_it_is_started(service: str) -> None:
 def test_a_machine_that_it_has_no_code_for_hears_why(environment: Path, tmp_path: Path) -> None:
     """The sources do not belong to the compiled kernels, and numba is not there."""
     (library,) = environment.glob("lib/python*/site-packages")
-    changed = library / "common/placement.py"
+    changed = library / "common/item_placement.py"
     content = changed.read_bytes()
     changed.write_bytes(content + b"\n# changed\n")
     try:

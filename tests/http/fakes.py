@@ -11,8 +11,8 @@ from typing import Any
 from common import data_directory
 from common.errors import ServiceError
 from common.index_configuration_parser import parse_configuration
+from common.item_placement import shard_of_id
 from common.json.item_scanner import canonical_id
-from common.placement import shard_of_id
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index

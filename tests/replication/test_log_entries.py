@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.placement import hash_id
+from common.item_placement import hash_id
 from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.log.log_entries import (

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from common.placement import shard_of_id
+from common.item_placement import shard_of_id
 from tests.oracle.engine import Found, Oracle
 from tests.oracle.items import Item, compact
 from tests.simulation.cells import Cells

@@ -30,7 +30,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.merge_scheduler.PURGEABLE_MAX": (0, 10, 20_000),
     "shard.partition.snapshots_in_use.NEWEST_KEPT": (1, 2, 4),
     "shard.partition.snapshots_in_use.ASKED_KEPT": (1, 4),
-    "shard.partition.stored_batches.BATCH_ITEMS_MAX": (1, 5, 16_384),
+    "shard.partition.stored_item_batches.BATCH_ITEMS_MAX": (1, 5, 16_384),
     "shard.partition.derived_files.PIECES_MAX": (1, 2, 8),
     "shard.segment.text.prefix_lists.ENTRIES_MIN": (1, 4, 8_192),
     "shard.segment.text.bitset_postings.DOCS_MIN": (1, 4_096),

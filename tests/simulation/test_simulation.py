@@ -20,7 +20,7 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import Conflict, Unavailable
-from common.placement import shard_of_id
+from common.item_placement import shard_of_id
 from common.process import thread_priority
 from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
 from common.protocol.methods import GET, Method

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
 
+from common.item_placement import hash_id
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import U32Array, U64Array, uint64
-from common.placement import hash_id
 from common.query import (
     AllOf,
     And,

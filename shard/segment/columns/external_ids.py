@@ -28,10 +28,10 @@ import msgspec
 import numpy as np
 import orjson
 
+from common.item_placement import canonical_id, xxh64
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
-from common.placement import canonical_id, xxh64
 from shard.segment.doc_sets import has_bit
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
+from common.item_placement import hash_id
 from common.json.depth_and_size import shape_of
 from common.json.item_scanner import ItemError, ItemScanner, scan_item, validate_item
 from common.limits import Limits
-from common.placement import hash_id
 
 ANALYZER = Analyzer()
 LIMITS = Limits(json_depth_max=4, item_fields_max=20)

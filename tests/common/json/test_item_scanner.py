@@ -13,6 +13,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from common.item_placement import hash_id
 from common.json.item_scanner import (
     ItemError,
     ItemScanner,
@@ -22,7 +23,6 @@ from common.json.item_scanner import (
     validate_item,
 )
 from common.limits import DEFAULT_LIMITS, Limits
-from common.placement import hash_id
 from tests.shard.json_items import items
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.placement import shard_of_id
+from common.item_placement import shard_of_id
 from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.write.partitioning import divide, divide_operations, places_of
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import orjson
 
-from common.placement import shard_of_id
+from common.item_placement import shard_of_id
 from coordinator.cluster.catalog import Index
 from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import Service, soon

@@ -21,10 +21,10 @@ from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance import check_and_rebuild
 from shard.maintenance.check_and_rebuild import check_index, main, rebuild_index
-from shard.partition import stored_batches
+from shard.partition import stored_item_batches
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
-from shard.partition.stored_batches import StoredBatch
+from shard.partition.stored_item_batches import StoredBatch
 from shard.partition.writer import Writer
 from shard.segment.doc_records_and_places import places_of, records_of
 from shard.segment.segment import Segment
@@ -133,7 +133,7 @@ def test_items_are_indexed_in_batches(folder: Path, monkeypatch: pytest.MonkeyPa
         sizes.append(len(items))
         return make(items)
 
-    monkeypatch.setattr(stored_batches, "BATCH_ITEMS_MAX", 40)
+    monkeypatch.setattr(stored_item_batches, "BATCH_ITEMS_MAX", 40)
     monkeypatch.setattr(StoredBatch, "of", noting)
     report = check_index(folder, _SETTINGS)
     assert (report.problems, report.num_items) == ([], 251)

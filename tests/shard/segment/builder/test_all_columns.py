@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from common.facet_dictionary import FacetDictionary
-from common.placement import hash_id
+from common.item_placement import hash_id
 from common.value_kinds_and_facet_keys import Shape
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns import facet_columns

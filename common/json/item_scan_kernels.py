@@ -1,4 +1,4 @@
-"""Scans JSON values against the limits of items: the kernels of `common.json.item_scanner`.
+"""Scans lines or an array of items, and their values: the kernels of `common.json.item_scanner`.
 
 `_scan_value` walks one value with a stack that holds, by depth, whether the open container is an
 object, how many keys it has with all that is nested in it, and how many elements. Two loops: the
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.item_placement import ID_BYTES_MAX, xxh64
 from common.json.token_scan import (
     AT,
     BAD_KEY,
@@ -58,7 +59,6 @@ from common.json.token_scan import (
 )
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint32, uint64
-from common.placement import ID_BYTES_MAX, xxh64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.placement import (
+from common.item_placement import (
     NUM_SLOTS,
     canonical_id,
     hash_id,
