@@ -173,7 +173,7 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
 
 
 def test_what_the_open_had_to_index_goes_to_files_once_idle(running: Running) -> None:
-    """Or closing it, perhaps for an index that a search waits for, would have to write it."""
+    """Else closing it, which a search of another index may wait for, would have to write it."""
     running.apply(1, 0, [(id, 1) for id in range(20)])
     while running.job.is_pending:
         time.sleep(0.005)
