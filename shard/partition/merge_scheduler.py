@@ -230,6 +230,7 @@ class MergeScheduler:
         except (OSError, StorageFull) as error:
             _log.warning("merging put off", index=job.partition.number, reason=str(error))
             job.retry_at = time.monotonic() + RETRY_SECONDS
+            job.is_flush_due = False  # nothing needs it, and an index that has work is not closed
             return
         except Exception as error:
             _log.error("merging failed", index=job.partition.number, cause=error)

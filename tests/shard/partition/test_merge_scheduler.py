@@ -192,6 +192,23 @@ def test_what_the_open_had_to_index_goes_to_files_once_idle(running: Running) ->
     assert running.partition.is_settled
 
 
+def test_an_open_on_a_full_disk_does_not_stay_busy(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it could not be closed for another index."""
+    running.apply(1, 0, [(id, 1) for id in range(20)])
+    running.merge_scheduler.stop()
+    monkeypatch.setattr(merge_scheduler, "RETRY_SECONDS", 0.01)
+    fault_injection.arm("merge.write=error@1")
+    try:
+        running.open_again()
+        while running.job.is_pending:
+            time.sleep(0.005)
+    finally:
+        fault_injection.arm("")
+    assert running.partition.newest.views[0].segment.path is None
+
+
 def test_memory_is_returned_after_merges_only(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
