@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 CONDITIONS: Final = (hdrs.IF_MATCH, hdrs.IF_NONE_MATCH, hdrs.IF_UNMODIFIED_SINCE)
+_ETAG: Final = re.compile('"([0-9a-f]{16})"').fullmatch
 
 ROUTES: Final = RouteTable()
 
@@ -116,12 +118,8 @@ def wanted_version(request: Request) -> bytes | None:
     tag = request.headers.get(hdrs.IF_MATCH)
     if tag is None or tag.strip() == "*":
         return None
-    text = tag.strip()
-    try:
-        if len(text) == 18 and text[0] == text[-1] == '"':
-            return bytes.fromhex(text[1:-1])
-    except ValueError:
-        pass
+    if (found := _ETAG(tag.strip())) is not None:
+        return bytes.fromhex(found[1])
     raise InvalidRequest(
         "If-Match must be one ETag as GET answers it, or *", code="invalid_if_match"
     )

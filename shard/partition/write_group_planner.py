@@ -99,7 +99,8 @@ class GroupPlanner:
             ends,
             np.frombuffer(request.places, np.uint64),
         )
-        is_plain = not request.versions and request.operations.count(Operation.PUT) == len(sizes)
+        is_plain = not (request.versions or request.records)
+        is_plain = is_plain and request.operations.count(Operation.PUT) == len(sizes)
         if is_plain and len(sizes) > PLAN_SINGLY_MAX:
             planned = self._at_once(additions, base)
             if planned is not None:

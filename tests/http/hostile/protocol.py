@@ -350,6 +350,7 @@ def headers() -> Iterator[Case]:
         '"x"',
         'W/"0123456789abcdef"',
         '"0123456789abcdeg"',
+        '"00 00 00 00 0000"',
         '"' + "0" * 16 + '", "x"',
     ):
         yield case(

@@ -17,6 +17,7 @@ from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
+from shard.partition.write_group_planner import PLAN_SINGLY_MAX
 from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.change_source_positions import read_positions
@@ -128,6 +129,20 @@ def test_change_is_made_only_if_the_record_is_the_one_that_was_selected(shard: S
         Outcome.NOT_FOUND,
     ]
     assert shard.live() == {"2": {"id": 2, "new": True}, "3": {"id": "3", "seen": True}}
+
+
+@pytest.mark.parametrize("num_items", [1, PLAN_SINGLY_MAX + 1])
+def test_item_is_replaced_only_if_the_record_is_the_one_that_was_selected(
+    shard: Shard, num_items: int
+) -> None:
+    shard.put(*[{"id": number} for number in range(num_items)])
+    others = put_all([{"id": number, "new": True} for number in range(num_items)])
+    group = msgspec.structs.replace(write_group(7, others), records={0: 99})
+
+    outcomes = list(shard.writer.apply(group).outcomes)
+
+    assert outcomes == [Outcome.CONFLICT] + [Outcome.UPDATED] * (num_items - 1)
+    assert shard.live()["0"] == {"id": 0}
 
 
 def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:
