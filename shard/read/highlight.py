@@ -29,7 +29,8 @@ from common.deadline import check_call
 from common.json.strings_by_path import texts_of
 from shard.read.field_languages import languages_of
 from shard.read.marked_words import Marker, SplitText
-from shard.read.snippets import MarkStyle, character_start, cut_snippet, mark_text
+from shard.read.snippets import MarkStyle, cut_snippet, mark_text
+from shard.read.whole_characters import last_cut
 
 if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, TextQuery
@@ -96,7 +97,7 @@ class _Document:
             self._num_bytes_left -= min(self._num_bytes_left, max(end, _TEXT_BYTES_MIN))
             part = encoded
             if end < len(encoded):
-                end = character_start(encoded, end)
+                end = last_cut(encoded, end)
                 part = encoded[:end]
             tokens = [
                 token

@@ -18,6 +18,7 @@ from typing import Final
 
 from common.analysis.analyzer import Token
 from shard.read.marked_words import Mark, SplitText
+from shard.read.whole_characters import first_cut, last_cut
 
 _SNIPPET_WORD_BYTES: Final = 128
 """Bytes of a snippet for each of its words, with what stands between them: texts without words, or
@@ -104,15 +105,8 @@ def _shortened(
     starts = [text.tokens[mark.token].start for mark in marked]
     first = next((start for start in starts if begin <= start < end), begin)
     begin = max(begin, min(first - bytes_max // 4, end - bytes_max))
-    begin = character_start(text.encoded, begin)
-    return begin, character_start(text.encoded, min(end, begin + bytes_max))
-
-
-def character_start(encoded: bytes, at: int) -> int:
-    """Return where the character begins that has a byte; the end of the text stays."""
-    while 0 < at < len(encoded) and encoded[at] & 0xC0 == 0x80:
-        at -= 1
-    return at
+    begin = min(first, first_cut(text.encoded, begin))
+    return begin, last_cut(text.encoded, min(end, begin + bytes_max), begin)
 
 
 def _best_window(

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -150,6 +151,54 @@ class TestSnippets:
         assert shown in text
         assert 300 < len(shown.encode()) <= 3 * 128
         assert ("[green]" in marks or "[mile]" in marks) == (" " in text)
+
+
+CHARACTERS = (
+    *(
+        "👨\u200d👩\u200d👧\u200d👦",
+        "👍🏽",
+        "❤\ufe0f",
+        "1\ufe0f\u20e3",
+        "🇦🇹",
+        "🇩🇪",
+        "é",
+        "q\u0323\u0307",
+    ),
+    *(
+        "क्षि",
+        "நி",
+        "ที่",
+        "กำ",
+        "한",
+        "\u1112\u1161\u11ab",
+        "葛\U000e0100",
+        "か\u3099",
+        "a",
+        " ",
+        "…",
+        "\r\n",
+    ),
+    "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+)
+"""Each is seen as one."""
+
+
+@given(st.lists(st.sampled_from(CHARACTERS), min_size=20, max_size=120), st.integers(0, 40))
+def test_a_snippet_cuts_nothing_that_is_seen_as_one_character(parts: list[str], at: int) -> None:
+    parts[at:at] = " ", "green", " "
+    text = "".join(parts)
+    places = set(accumulate(map(len, parts), initial=0))
+    for bound in (1 << 20, 77):
+        marks = mark(
+            {"t": text}, Word("green"), fields=None, snippets=(("t", 1),), text_bytes_max=bound
+        )
+        shown = re.sub(r"[\[\]]", "", html.unescape(marks["_snippet"]["t"]))
+        candidates = [shown[i:j] for i in (0, 1) for j in (len(shown), len(shown) - 1)]
+        assert any(
+            text.startswith(one, place) and place + len(one) in places
+            for one in candidates
+            for place in places
+        ), (shown, text)
 
 
 def test_past_the_bound_of_a_text_nothing_is_marked() -> None:
