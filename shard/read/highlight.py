@@ -28,9 +28,9 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import check_call
 from common.json.strings_by_path import texts_of
 from shard.read.field_languages import languages_of
+from shard.read.grapheme_clusters import last_cut
 from shard.read.marked_words import Marker, SplitText
 from shard.read.snippets import MarkStyle, cut_snippet, mark_text
-from shard.read.whole_characters import last_cut
 
 if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, TextQuery

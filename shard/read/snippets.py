@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.analysis.analyzer import Token
+from shard.read.grapheme_clusters import first_cut, last_cut
 from shard.read.marked_words import Mark, SplitText
-from shard.read.whole_characters import first_cut, last_cut
 
 _SNIPPET_WORD_BYTES: Final = 128
 """Bytes of a snippet for each of its words, with what stands between them: texts without words, or
