@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import ConfigurationSwitched
 from common.protocol.write_operations_and_outcomes import Outcome
-from common.query import AnyOf
+from common.query import Range
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.write.write_result import WriteResult
@@ -230,7 +230,7 @@ async def test_deletion_by_filters_ignores_defaults_for_searches(web: Web) -> No
     assert reply.status == 200, reply.body
     asked = web.search.asked[-1]
     assert isinstance(asked, SearchParameters)
-    assert [clause.filter for clause in asked.filters] == [AnyOf("year", ("1994",))]
+    assert [clause.filter for clause in asked.filters] == [Range("year", lower=1994, upper=1994)]
 
 
 async def test_nothing_is_written_if_a_change_of_any_index_is_invalid(web: Web) -> None:
