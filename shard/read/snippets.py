@@ -89,7 +89,8 @@ def _best_part(text: SplitText, marked: Sequence[Mark], num_words: int) -> tuple
     value, wanted_start = _best_window(tokens, marked, num_words)
     start = max(first_position, min(wanted_start, last_position - num_words + 1))
     inside_window = [one for one in tokens if start <= one.position < start + num_words]
-    begin = 0 if start <= first_position else inside_window[0].start
+    # Of "net" and ".net" at one position, the second begins earlier.
+    begin = 0 if start <= first_position else min(one.start for one in inside_window)
     is_end = start + num_words > last_position
     end = text.end if is_end else max(one.end for one in inside_window)
     return value, begin, end

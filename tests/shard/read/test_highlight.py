@@ -130,6 +130,12 @@ class TestSnippets:
         marks = mark({"t": "one two three four"}, Word("x"), fields=None, snippets=(("t", 2),))
         assert marks == {"_snippet": {"t": "one two…"}}
 
+    @pytest.mark.parametrize(("word", "shown"), [(".net", "…[.NET]…"), ("net", "….[NET]…")])
+    def test_a_word_with_a_symbol_is_shown_with_it(self, word: str, shown: str) -> None:
+        item = {"t": "one two .NET three four"}
+        marks = mark(item, Word(word), fields=None, snippets=(("t", 1),))
+        assert marks == {"_snippet": {"t": shown}}
+
     def test_of_an_array_the_best_element(self) -> None:
         item = {"t": ["red", "a green mile"]}
         marks = mark(item, Word("mile"), fields=None, snippets=(("t", 5),))
