@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from common.errors import InternalError
 from common.process.fault_injection import fault
 from common.process.logs import Log
+from shard.collect.facets.calendar_buckets import carry_calendars
 from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
-from shard.segment.columns.carried_columns import carry_columns
+from shard.segment.columns.carried_columns import carry_columns, view_of_merged
 from shard.segment.columns.text_columns import adopt_texts, texts_to_write
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
@@ -189,6 +190,7 @@ def _carry_columns(
         return  # nothing is left, or another configuration was switched to
     with contextlib.suppress(InternalError):  # an item is damaged: the search that reads it says so
         carry_columns(newest, parts, doc_maps, merged)
+    carry_calendars(newest, parts, view_of_merged(parts, doc_maps, merged))
 
 
 def _write_texts(partition: Partition) -> bool:

@@ -10,12 +10,14 @@ Monday, and the first one has a Thursday. 30 February is in a month, but in no w
 A week as text, such as 2020-W01, is no date: it may begin or end in another year.
 
 The texts of a segment are read once; a text's code then leads to its bucket. A kernel finds texts
-that are in the same one: days as written, or hours and spans. Of these, Python parses the first.
+that are in the same one: days, or hours and spans. Of these, Python parses the first. A merge of
+segments has the buckets of its segment made, if searches have used those of its parts.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -25,12 +27,13 @@ import numpy as np
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.iso_dates import spans_of
+from shard.segment.columns.text_columns import TextColumn, needs_documents, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.columns.text_columns import TextColumn
     from shard.segment.segment import Segment
+    from shard.segment.snapshot import SegmentView, Snapshot
 
 _PREFIXES: Final = {
     "year": re.compile(r"\d{4}(?!\d|-[Ww]\d)", re.ASCII),
@@ -158,12 +161,40 @@ def calendar_buckets(
         bucket_of_code[1:] = bucket_of_group[group_of]
         return list(positions), bucket_of_code
 
-    return COLUMN_CACHE.get_or_make(
-        ("calendar", texts.identity, calendar, time_zone),
-        make,
-        lambda made: made[1].nbytes + _NAME_BYTES * len(made[0]),
-        segment,
-    )
+    return COLUMN_CACHE.get_or_make(_key(texts, request), make, _size, segment)
+
+
+def _key(texts: TextColumn, request: RangeRequest) -> tuple[object, ...]:
+    return "calendar", texts.identity, request.field, request.calendar, request.time_zone
+
+
+def _size(made: tuple[list[str], NDArray[np.int64]]) -> int:
+    return made[1].nbytes + _NAME_BYTES * len(made[0])
+
+
+def carry_calendars(snapshot: Snapshot, parts: Iterable[SegmentView], merged: SegmentView) -> None:
+    """Assign the texts of a merged segment to the buckets that are cached for its parts.
+
+    Args:
+        snapshot: has the parts.
+        parts: that were merged.
+        merged: the segment; no search has it yet.
+    """
+    found = set[tuple[str, str, str | None]]()
+    for part in parts:
+        for key in COLUMN_CACHE.keys_of(part.segment):
+            match key:
+                case ("calendar", _, str(path), str(calendar), None | str() as time_zone):
+                    found.add((path, calendar, time_zone))
+    for path, calendar, time_zone in found:
+        field = snapshot.registry.number(path)
+        if field is not None and not needs_documents(snapshot, merged, field):
+            texts = text_column(snapshot, merged, field)
+            if texts is not None:
+                request = RangeRequest(path, calendar=calendar, time_zone=time_zone)
+                made = calendar_buckets(texts, request, merged.segment)
+                # Those of a facet are there, but would go with the part that first needed them.
+                COLUMN_CACHE.put(_key(texts, request), made, _size(made), merged.segment)
 
 
 def _group(
@@ -177,9 +208,8 @@ def _group(
     span = timedelta(hours=1) if calendar == "hour" else _DAY
     if _FIXED.fullmatch(calendar):
         span = _span_of(calendar)
-    spans, are_left = spans_of(
-        texts.arena, span // timedelta(seconds=1), are_times_read=time_zone is None
-    )
+    zone = None if time_zone is None else ZoneInfo(time_zone)
+    spans, are_left = spans_of(texts.arena, span // timedelta(seconds=1), zone)
     read, left = np.flatnonzero(~are_left), np.flatnonzero(are_left)
     _, firsts, groups = np.unique(spans[read], return_index=True, return_inverse=True)
     group_of = np.empty(texts.num_values, np.int64)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.boosts import FUNCTIONS, Boost
-from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query.filters import filter_bitsets
 from shard.query.matches import Matches
 from shard.query.scoring.boost_functions import (
@@ -24,9 +23,8 @@ from shard.query.scoring.boost_functions import (
     write_factors,
 )
 from shard.segment.columns.geo_columns import geo_column
-from shard.segment.columns.iso_dates import timestamps_of
+from shard.segment.columns.moments import has_moments, moments_by_rank
 from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
-from shard.segment.columns.text_columns import TextColumn
 from shard.segment.doc_sets import are_in
 
 if TYPE_CHECKING:
@@ -146,7 +144,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
     return (
         texts is not None
         and texts.num_values > _TEXTS_FAST_MAX
-        and COLUMN_CACHE.get(("moments", view.segment.uid, field, texts.identity)) is None
+        and not has_moments(view.segment, field, texts)
     )
 
 
@@ -191,18 +189,8 @@ def _moments(
 ) -> NDArray[np.float64]:
     """Return the moments of some documents, from ISO dates or numbers, in seconds since 1970."""
     keys = column.keys(docs, is_descending=False, is_missing_first=False)
-    by_rank = _NO_MOMENTS if column.texts is None else _moments_by_rank(view, field, column.texts)
+    texts = column.texts
+    by_rank = _NO_MOMENTS if texts is None else moments_by_rank(view.segment, field, texts)
     values = np.empty(len(docs))
     read_moments(keys, by_rank, values)
     return values
-
-
-def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
-    """Return the moment of every text of a column, by rank; cached."""
-
-    def make() -> NDArray[np.float64]:
-        by_number = timestamps_of(texts.arena)
-        return by_number if texts.order is None else by_number[texts.order]
-
-    key = ("moments", view.segment.uid, field, texts.identity)
-    return COLUMN_CACHE.get_or_make(key, make, lambda made: made.nbytes, view.segment)

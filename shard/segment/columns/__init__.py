@@ -8,6 +8,7 @@ facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
 text_columns       document → texts, ranked
 iso_dates          dates among texts: when they are
+moments            the same as a column, for boosts
 sort_columns       document → a key that compares as an integer
 carried_columns    what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value

@@ -1,10 +1,10 @@
 """Carried columns: a merged segment has what searches use of its parts, before they see it.
 
 Columns that a segment does not store are made on first use, and kept by the uid of the segment
-(`text_columns`, `sort_columns`, `grouping_keys`). So after each merge of segments the next search
-would make them again, and wait: for a text column, until all stored documents were read. Instead,
-the merger makes those that are cached for the parts: texts from theirs, the others as a search
-would.
+(`text_columns`, `sort_columns`, `moments`, `grouping_keys`). So after each merge of segments the
+next search would make them again, and wait: for a text column, until all stored documents were
+read. Instead, the merger makes those that are cached for the parts: texts from theirs, the others
+as a search would.
 
 A column that no search uses any more is carried until the LRU cache drops it. Texts of large
 segments are in files as well (`text_columns`): a start has those of the process before.
@@ -20,8 +20,9 @@ from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.grouping_keys import grouping_keys
+from shard.segment.columns.moments import moments_by_rank
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_columns import merge_texts, needs_documents
+from shard.segment.columns.text_columns import merge_texts, needs_documents, text_column
 from shard.segment.snapshot import SegmentView
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def carry_columns(
     """
     fields = set[int]()
     orders = set[tuple[int, str]]()
+    timed = set[int]()
     grouped = set[int]()
     for part in parts:
         for key in COLUMN_CACHE.keys_of(part.segment):
@@ -58,10 +60,32 @@ def carry_columns(
                     fields.add(field)
                 case ("order", _, int(field), _, str(collation)):
                     orders.add((field, collation))
+                case ("moments", _, int(field), _):
+                    timed.add(field)
                 case ("distinct", _, int(field), _):
                     grouped.add(field)
-    if not fields and not orders and not grouped:
+    if not fields and not orders and not timed and not grouped:
         return
+    view = view_of_merged(parts, doc_maps, merged)
+    for field in sorted(fields):
+        merge_texts(snapshot, parts, doc_maps, view, field)
+    for field, collation in sorted(orders):
+        if not needs_documents(snapshot, view, field):
+            sort_column(snapshot, view, field, collation)
+    for field in sorted(timed):
+        if not needs_documents(snapshot, view, field):
+            texts = text_column(snapshot, view, field)
+            if texts is not None:
+                moments_by_rank(merged, field, texts)
+    for field in sorted(grouped):
+        if not needs_documents(snapshot, view, field):
+            grouping_keys(snapshot, view, field)
+
+
+def view_of_merged(
+    parts: Sequence[SegmentView], doc_maps: Sequence[NDArray[np.int64]], merged: Segment
+) -> SegmentView:
+    """Return a merged segment without the documents that were deleted in its parts."""
     gone = [
         doc_map[part.deleted_docs]
         for part, doc_map in zip(parts, doc_maps, strict=True)
@@ -69,12 +93,4 @@ def carry_columns(
     ]
     hidden = np.concatenate([np.zeros(0, np.int64), *gone])
     hidden = hidden[hidden >= 0]
-    view = SegmentView(merged, FrozenBitMap(hidden.tolist()) if len(hidden) else None)
-    for field in sorted(fields):
-        merge_texts(snapshot, parts, doc_maps, view, field)
-    for field, collation in sorted(orders):
-        if not needs_documents(snapshot, view, field):
-            sort_column(snapshot, view, field, collation)
-    for field in sorted(grouped):
-        if not needs_documents(snapshot, view, field):
-            grouping_keys(snapshot, view, field)
+    return SegmentView(merged, FrozenBitMap(hidden.tolist()) if len(hidden) else None)

@@ -9,18 +9,23 @@ The kernels decide these forms, and texts that do not begin like any date. They 
 (basic forms, weeks, days that do not exist, years near the ends of the calendar) to the functions
 in Python, with which they agree bit for bit.
 
-Cost: 25 ns a text.
+In a time zone, the offset from UTC is looked up by day of UTC: Python computes it at both ends of
+each day that occurs. Where they differ, texts are left to Python. (No zone has changed its offset
+twice within one day of UTC; a test looks at all of them.)
+
+Cost: 25 ns a text; in a zone 50 ns, and 2 µs a day.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from common.boosts import timestamp_of
 from common.kernels.decorator import kernel
-from common.kernels.types import BoolArray, F64Array, I64Array, U8Array, int64, uint8
+from common.kernels.types import BoolArray, F64Array, I32Array, I64Array, U8Array, int64, uint8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +48,13 @@ _MICROSECONDS: Final = 1_000_000
 _EXACT_SECONDS_MAX: Final = 9_000_000_000
 """Up to this many seconds, a double holds every number of microseconds (2^53)."""
 _NO_SPAN: Final = -(1 << 62)
+_FIRST_DAY: Final = -135_140
+_NUM_DAYS: Final = 292_194
+"""Days whose offsets from UTC are looked up: 1600 to 2399."""
+_NO_OFFSET: Final = 1 << 30
+"""The offset of a day that has several, or that does not occur."""
+_AS_WRITTEN: Final = np.zeros(0, np.int32)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ZERO: Final = uint8(0x30)
 _COLON: Final = 0x3A
 _HYPHEN: Final = 0x2D
@@ -199,19 +211,67 @@ def timestamps_of(arena: KeyArena) -> NDArray[np.float64]:
 
 
 @kernel(allocates=False)
+def _find_days(keys: U8Array, offsets: I64Array, occurs: BoolArray) -> None:
+    """Set the days of UTC that times are on, counted from `_FIRST_DAY`."""
+    for i in range(len(offsets) - 1):
+        form, second, _, offset = _read_date(keys, offsets[i], offsets[i + 1])
+        day = (second - offset) // _DAY_SECONDS - _FIRST_DAY
+        if form == TIME and 0 <= day < _NUM_DAYS:
+            occurs[day] = True
+
+
+def _offsets_by_day(arena: KeyArena, zone: tzinfo) -> NDArray[np.int32]:
+    """Return how many seconds a zone is ahead of UTC, by day of UTC that times are on."""
+    occurs = np.zeros(_NUM_DAYS, np.bool_)
+    _find_days(*arena, occurs)
+    days = np.flatnonzero(occurs)
+    ends = np.unique(np.concatenate([days, days + 1]))
+    offsets = np.zeros(_NUM_DAYS + 1, np.int32)
+    offsets[ends] = [_offset_at(zone, _FIRST_DAY + day) for day in ends.tolist()]
+    by_day = np.full(_NUM_DAYS, _NO_OFFSET, np.int32)
+    even = days[offsets[days] == offsets[days + 1]]
+    by_day[even] = offsets[even]
+    return by_day
+
+
+def _offset_at(zone: tzinfo, day: int) -> int:
+    """Return how many seconds a zone is ahead at the beginning of a day of UTC."""
+    offset = (_EPOCH + timedelta(days=day)).astimezone(zone).utcoffset()
+    assert offset is not None, "a zone without offsets"
+    return offset // timedelta(seconds=1)
+
+
+@kernel(allocates=False)
 def _read_spans(
     keys: U8Array,
     offsets: I64Array,
     span: int,
-    are_times_read: bool,
+    zone_offsets: I32Array,
     spans: I64Array,
     are_left: BoolArray,
 ) -> None:
-    """Write the number of each text's span, and which texts Python decides; see `spans_of`."""
+    """Write the number of each text's span, and which texts Python decides; see `spans_of`.
+
+    Args:
+        keys: the texts.
+        offsets: where each begins, with a sentinel.
+        span: in seconds.
+        zone_offsets: `_offsets_by_day`; empty: as written.
+        spans: output.
+        are_left: output.
+    """
     for i in range(len(spans)):
-        form, second, _, _ = _read_date(keys, offsets[i], offsets[i + 1])
+        form, second, _, offset = _read_date(keys, offsets[i], offsets[i + 1])
         is_time = form == TIME
-        are_left[i] = LEFT <= form <= YEAR_OR_MONTH or (is_time and not are_times_read)
+        are_left[i] = LEFT <= form <= YEAR_OR_MONTH
+        if is_time and len(zone_offsets):
+            second -= offset
+            day = second // _DAY_SECONDS - _FIRST_DAY
+            ahead = int64(_NO_OFFSET)
+            if 0 <= day < len(zone_offsets):
+                ahead = int64(zone_offsets[day])
+            are_left[i] = ahead == _NO_OFFSET
+            second += ahead
         # Days have even numbers, spans of times odd ones.
         spans[i] = 2 * (second // (span if is_time else _DAY_SECONDS)) + int64(is_time)
         if form == NO_DATE:
@@ -219,21 +279,22 @@ def _read_spans(
 
 
 def spans_of(
-    arena: KeyArena, span: int, *, are_times_read: bool
+    arena: KeyArena, span: int, zone: tzinfo | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return a number for the day or span that each text is in, as written.
+    """Return a number for the day or span that each text is in.
 
     Texts with equal numbers are all no dates, or the same day, or times within the same span.
 
     Args:
         arena: the texts.
         span: in seconds, counted from 1970.
-        are_times_read: else Python decides texts with a time.
+        zone: to which times are converted, those without an offset from UTC; None: as written.
 
     Returns:
         (the numbers; which texts Python decides, whose numbers say nothing).
     """
     spans = np.empty(arena.num_keys, np.int64)
     are_left = np.empty(arena.num_keys, np.bool_)
-    _read_spans(*arena, span, are_times_read, spans, are_left)
+    zone_offsets = _AS_WRITTEN if zone is None else _offsets_by_day(arena, zone)
+    _read_spans(*arena, span, zone_offsets, spans, are_left)
     return spans, are_left

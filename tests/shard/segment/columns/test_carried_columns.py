@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
+from common.boosts import timestamp_of
+from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
+from shard.segment.columns.moments import has_moments, moments_by_rank
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView
@@ -57,6 +61,7 @@ class _Merge:
 
     def carry(self) -> None:
         carry_columns(self._world.snapshot, self._parts, self._doc_maps, self.merged.segment)
+        carry_calendars(self._world.snapshot, self._parts, self.merged)
 
 
 @given(st.data())
@@ -160,3 +165,42 @@ def test_the_values_of_a_segment_stay_numbered_when_its_facet_has_a_new_one() ->
     first = snapshot.views[0]
     before = snapshot.with_views(snapshot.views[:1], {"name": 2})
     assert grouping_keys(before, first, field) is grouping_keys(snapshot, first, field)
+
+
+@pytest.mark.parametrize("facets", [(), ("name",)])
+def test_moments_and_calendars_are_carried(facets: tuple[str, ...]) -> None:
+    items: list[Item] = [
+        {"name": f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}T10:00Z"} for i in range(100)
+    ]
+    world = World(items, cuts=[70], deleted=frozenset({3, 80}), facets=facets, has_texts=True)
+    merge = _Merge(world, frozenset({3}))
+    snapshot, field = world.snapshot, merge.field
+    asked = [
+        RangeRequest("name", calendar="month"),
+        RangeRequest("name", calendar="6h", time_zone="Asia/Tokyo"),
+    ]
+    for view in snapshot.views:
+        texts = text_column(snapshot, view, field)
+        assert texts is not None
+        moments_by_rank(view.segment, field, texts)
+        for request in asked:
+            calendar_buckets(texts, request, view.segment)
+
+    merge.carry()
+
+    texts = text_column(snapshot, merge.merged, field)
+    assert texts is not None
+    cached = COLUMN_CACHE.keys_of(merge.merged.segment)
+    assert has_moments(merge.merged.segment, field, texts)
+    calendars = {key[-2:] for key in cached if isinstance(key, tuple) and key[0] == "calendar"}
+    assert calendars == {("month", None), ("6h", "Asia/Tokyo")}
+    moments = moments_by_rank(merge.merged.segment, field, texts).tolist()
+    expected = [timestamp_of(texts.text_of_rank(rank).decode()) for rank in range(len(moments))]
+    assert moments == expected
+    for request in asked:
+        keys, bucket_of_code = calendar_buckets(texts, request, merge.merged.segment)
+        found = [keys[bucket - 1] for bucket in bucket_of_code[1:].tolist()]
+        assert request.calendar is not None
+        assert found == [
+            bucket_of(key.decode(), request.calendar, request.time_zone) for key in texts.all_keys()
+        ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from zoneinfo import available_timezones
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from common.boosts import timestamp_of
 from common.key_arena import KeyArena
 from common.protocol.messages import RangeRequest
+from shard.collect.facets import calendar_buckets as calendar_buckets_module
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets
 from shard.segment.columns import iso_dates
 from shard.segment.columns.iso_dates import timestamps_of
@@ -96,8 +99,16 @@ def test_python_reads_unusual_texts_only(monkeypatch: pytest.MonkeyPatch) -> Non
 @given(
     st.lists(TEXTS.filter(bool), min_size=1, max_size=20),
     st.sampled_from(["year", "quarter", "month", "week", "day", "hour", "7s", "90m", "6h", "2d"]),
-    st.sampled_from([None, None, "Europe/Vienna", "America/St_Johns"]),
+    st.sampled_from([None, None, "Europe/Vienna", "America/St_Johns", "Pacific/Apia"]),
 )
+@example(
+    ["2024-03-31T00:59:59Z", "2024-03-31T01:00Z", "2024-03-30T23:00Z"], "hour", "Europe/Vienna"
+)
+@example(["2024-10-27T00:30Z", "2024-10-27T01:30Z", "2024-10-27T02:30Z"], "hour", "Europe/Vienna")
+@example(["1599-12-31T23:30Z", "1600-01-01T00:00Z", "2399-12-31T23:59Z"], "day", "Europe/Vienna")
+@example(["2400-01-01T00:00Z", "2399-12-31T23:59-01:00", "2011-12-30"], "day", "Pacific/Apia")
+@example(["2011-12-30T09:59Z", "2011-12-30T10:00Z", "2011-12-31T00:00"], "day", "Pacific/Apia")
+@example(["2007-03-11T03:31Z", "2007-03-11T03:30Z"], "90m", "America/St_Johns")
 @example(["1969-12-31T23:59", "1970-01-01T00:00", "1969-12-31", "0002-01-01T01:00"], "99999d", None)
 def test_buckets_of_a_calendar_are_those_of_each_text(
     texts: list[str], calendar: str, time_zone: str | None
@@ -115,6 +126,37 @@ def test_buckets_of_a_calendar_are_those_of_each_text(
         expected = bucket_of(key.decode("utf-8", "replace"), calendar, time_zone)
         assert (keys[bucket - 1] if bucket else None) == expected
     assert len(set(keys)) == len(keys)
+
+
+def test_python_parses_few_times_of_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = datetime(2024, 3, 1, tzinfo=UTC)
+    texts = [(start + timedelta(minutes=7 * i)).isoformat() for i in range(8_000)]
+    parsed: list[str] = []
+
+    def note(text: str, calendar: str, time_zone: str | None) -> str | None:
+        parsed.append(text)
+        return bucket_of(text, calendar, time_zone)
+
+    monkeypatch.setattr(calendar_buckets_module, "bucket_of", note)
+    snapshot = World([{"day": text} for text in texts], facets=()).snapshot
+    (view,) = snapshot.views
+    field = snapshot.registry.number("day")
+    assert field is not None
+    column = text_column(snapshot, view, field)
+    assert column is not None
+    request = RangeRequest("day", calendar="day", time_zone="Europe/Vienna")
+    calendar_buckets(column, request, view.segment)
+    assert len(parsed) < 40 + 24 * 60 // 7 + 1, "one a day, and all of the day with two offsets"
+
+
+def test_no_zone_changes_its_offset_twice_within_a_day() -> None:
+    zone = import_module("zoneinfo._zoneinfo").ZoneInfo  # it shows when offsets change
+    names = available_timezones()
+    assert "Europe/Vienna" in names
+    for name in names:
+        seconds = zone(name)._trans_utc
+        days = [second // 86_400 for second in seconds]
+        assert len(set(days)) == len(days), name
 
 
 def _arena(texts: list[str]) -> KeyArena:
