@@ -20,6 +20,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from tests.dashboard.conftest import find_chromium
 from tests.facetd.scripted import serving
 from tests.npm.install import packages
 from tests.service import ROOT, Service, free_port
@@ -68,7 +69,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, pages: tuple[Path, int]) -
 
 def _rendered(url: str, folder: Path) -> str:
     """Return a page's document after its scripts have run."""
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
         pytest.skip("needs chromium: apt-get install chromium")
     shown = subprocess.run(

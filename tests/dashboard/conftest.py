@@ -29,7 +29,12 @@ from tests.service import free_port
 START_SECONDS_MAX = 90.0
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "coordinator" / "demo"
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CHROMIUM_NAMES = (
+    *("chromium-headless-shell", "chrome-headless-shell"),
+    *("chromium", "chromium-browser", "google-chrome", "chrome"),
+)
+"""The first that is installed. A headless shell has the engine alone, without the windows around
+pages that `chromium --headless` draws too: half the CPU."""
 CHROMIUM_FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -155,13 +160,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+def find_chromium() -> str | None:
+    """Return the path of the first that is installed."""
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
 @contextlib.contextmanager
 def opened_browser() -> Iterator[Any]:
     """Chromium; skips where it, or the library that drives it, is missing."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
-    executable = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    executable = find_chromium()
     if executable is None:
         pytest.skip(f"no Chromium found under any of the names {', '.join(CHROMIUM_NAMES)}")
     with sync_api.sync_playwright() as playwright:
