@@ -432,8 +432,8 @@ class Partition:
             )
             self._is_commit_due = False
             with self._lock:
-                for records, generation in dropped:
-                    self._add_to_purge_queue(records, generation)
+                for records, of_generation in dropped:
+                    self._add_to_purge_queue(records, of_generation)
                 del self._dropped[: len(dropped)]
 
     def _state_on_disk(self) -> tuple[MetaPage, State] | None:

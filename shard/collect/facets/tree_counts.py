@@ -81,7 +81,8 @@ def nodes_of(
 ) -> _Nodes | None:
     """Return the nodes of a segment's documents, cached; None if none has a value.
 
-    Cost: 20 ns a value to build.
+    Cost to build, at three levels: 50 to 100 ns a value of a document, and 3 to 6 µs a different
+    value (CPU time on a 2-core VM, 2026-11-29).
     """
     column = facet_column(segment, field)
     if column is None or request.field not in snapshot.dictionaries:
