@@ -17,7 +17,7 @@ from common.analysis.analyzer import Token
 from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
 from common.query import Word
-from shard.query.scoring.bm25f import NUM_TIERS
+from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
 from shard.read.query_word_matching import QueryWords, alternatives_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Marker:
         self._languages = languages
         words: list[Word] = []
         self._weights: list[float] = []
+        self._tier_weights: list[list[float]] = []
         self._phrases: list[_WeighedPhrase] = []
         for scored in clauses:
             clause = scored.clause
@@ -72,6 +73,7 @@ class Marker:
                 weight = max(scored.weights[0], default=0.0)
                 words.append(clause)
                 self._weights.append(weight)
+                self._tier_weights.append(weights_of_tiers(scored.weights[0]))
                 phrases = [one for one in alternatives_of(clause) if len(one) > 1]
                 self._phrases += [_WeighedPhrase(one, False, weight) for one in phrases]
             else:
@@ -89,7 +91,9 @@ class Marker:
             field_class = self._languages.class_of(text.path)
             for term in terms:
                 for i, tier in self._words.tiers(term, field_class):
-                    best[i] = min(best[i], tier)
+                    # A tier without weight does not match: `house` for the known word `mouse`.
+                    if self._tier_weights[i][tier] > 0:
+                        best[i] = min(best[i], tier)
         return best
 
     def find(self, text: SplitText, tiers: Sequence[int]) -> list[Mark]:
@@ -107,7 +111,7 @@ class Marker:
             Mark(ordinal, i, weights[i])
             for ordinal, token in enumerate(text.tokens)
             for i, tier in self._words.tiers(token.text, field_class)
-            if tier <= tiers[i]
+            if tier <= tiers[i] and self._tier_weights[i][tier] > 0
         }
         if self._phrases:
             places = _Places(text.tokens)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
-from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
+from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
 from shard.read.marked_words import Marker
@@ -33,13 +33,14 @@ def mark(
     fields: tuple[str, ...] | None = ("*",),
     snippets: tuple[tuple[str, int], ...] = (),
     searched: tuple[str, ...] | None = None,
+    weights: tuple[float, ...] = ONES,
     pre: str = "[",
     post: str = "]",
     text_bytes_max: int = 1 << 20,
     item_bytes_max: int = 1 << 20,
 ) -> dict[str, Any]:
     scored = [
-        ScoredClause(clause, (ONES,) * (len(clause.words) if isinstance(clause, Phrase) else 1))
+        ScoredClause(clause, (weights,) * (len(clause.words) if isinstance(clause, Phrase) else 1))
         for clause in clauses
     ]
     paths = searched if searched is not None else [path for path, _ in strings(item)]
@@ -84,6 +85,16 @@ class TestMarks:
     def test_lesser_matches_are_left_alone_where_a_better_one_is(self) -> None:
         assert marked("house horse", Word("house", typos=1)) == "[house] horse"
         assert marked("horse", Word("house", typos=1)) == "[horse]"
+
+    def test_matches_without_weight_have_no_mark(self) -> None:
+        """An item with mouse is known: house, with another first letter, is no match for it."""
+        item, mouse = {"t": "house mousse"}, Word("mouse", typos=1)
+        of_known = tuple(float(kind < MatchKind.TYPO_2) for kind in MatchKind)
+        assert mark(item, mouse, weights=of_known) == {"_highlight": {"t": "house [mousse]"}}
+        assert mark({"t": "house"}, mouse, fields=("t",), weights=of_known) == {
+            "_highlight": {"t": "house"}
+        }
+        assert mark({"t": "house"}, mouse) == {"_highlight": {"t": "[house]"}}
 
     def test_everything_but_the_marks_is_escaped(self) -> None:
         assert marked('<b>green</b> & "x"', Word("green")) == (
