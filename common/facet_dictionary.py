@@ -214,6 +214,13 @@ class _Order(NamedTuple):
     ranks: NDArray[np.uint32]
 
 
+def _lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return an array with so many zeros after it, whose pages take no memory until written."""
+    longer = np.zeros(len(array) + length, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
 class FacetDictionary:
     """Append-only numbering of the values of one facet; see the module's drawing.
 
@@ -286,9 +293,9 @@ class FacetDictionary:
         keys, offsets, table = self._arrays
         num_values = self._num_values
         if int(offsets[num_values]) + num_bytes > len(keys):
-            keys = np.concatenate([keys, np.zeros(len(keys) + num_bytes, np.uint8)])
+            keys = _lengthened(keys, len(keys) + num_bytes)
         if num_values + num_keys >= len(offsets):
-            offsets = np.concatenate([offsets, np.zeros_like(offsets)])
+            offsets = _lengthened(offsets, len(offsets))
         if 2 * (num_values + num_keys) > len(table):
             longer = np.zeros(2 * len(table), np.uint64)
             _rehash(table, longer)
