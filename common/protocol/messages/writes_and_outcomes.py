@@ -90,6 +90,11 @@ class JoinedGroups(Message, frozen=True, array_like=True):
                 for ordinal, version in request.versions.items()
                 if ordinal >= num_gone
             },
+            records={
+                ordinal - num_gone: record
+                for ordinal, record in request.records.items()
+                if ordinal >= num_gone
+            },
         )
 
 
