@@ -193,7 +193,7 @@ class TestConditions:
         ("simulation", "seeds"),
         [
             (simulate, range(46, 60)),
-            (simulate_hosts, (12, *range(1, 20))),
+            (simulate_hosts, (5, *range(1, 60))),
             (simulate_moves, range(2, 9)),
         ],
     )
@@ -278,7 +278,9 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (14, *range(1, 30))
+BUSY_SEEDS = (2, 14, *range(3, 30))
+"""The first is enough today. Seeds that stand first have other schedules once the service changes:
+later ones are tried then, which costs minutes; choose the first again."""
 BUSY_SEEDS_LONG = range(100, 300)
 
 
@@ -430,7 +432,7 @@ class TestMistakesOfSeveralHostsAreFound:
 
         monkeypatch.setattr(Writer, "apply", apply)
 
-        assert self._is_found(first=(14, 3), is_busy=True)
+        assert self._is_found(first=(2, 14, 3), is_busy=True)
 
     def test_a_log_that_does_not_know_what_is_published_again(self) -> None:
         assert self._is_found(ignores_ids=True)
