@@ -110,6 +110,10 @@ class FacetCache:
         """Fetch the unknown parts of the dictionaries that the responses refer to.
 
         Few new values take one round trip; many come in parts, with other requests in between.
+
+        Raises:
+            ConfigurationSwitched: a shard has another dictionary now, or another search has
+                learned one meanwhile.
         """
         while missing := self._missing(answers):
             requests: list[tuple[int, FacetValuesRequest]] = []
@@ -122,18 +126,22 @@ class FacetCache:
                 request = FacetValuesRequest(index.number, counts.field, counts.epoch, start)
                 requests.append((shard, request))
                 ends.append(counts.num_values)
+            epochs = [self.values(one.field).epoch(shard) for shard, one in requests]
             parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
             if num_values > FACET_VALUES_MAX:
                 await scheduler.wait_turn(index.number)
-            for (shard, request), end, part in zip(requests, ends, parts, strict=True):
+            for (shard, request), end, epoch, part in zip(
+                requests, ends, epochs, parts, strict=True
+            ):
                 if part.epoch != request.epoch or (request.start < end and not part.sizes):
-                    raise ConfigurationSwitched(
-                        f"facet {request.field!r} has just been rebuilt on shard {shard}; try again"
-                    )
+                    raise _rebuilt(request.field, shard)
                 values = self.values(request.field)
                 arena = _arena_of(part)
                 async with values.learning:
                     await values.make_room(arena)
+                    # What was sent before a restart may arrive after what was sent since.
+                    if values.epoch(shard) not in (epoch, part.epoch):
+                        raise _rebuilt(request.field, shard)
                     values.extend(shard, part.epoch, part.start, arena)
 
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
@@ -147,6 +155,12 @@ class FacetCache:
                 if start is not None:
                     missing.setdefault((shard, counts.field), (shard, counts, start))
         return list(missing.values())
+
+
+def _rebuilt(field: str, shard: int) -> ConfigurationSwitched:
+    return ConfigurationSwitched(
+        f"facet {field!r} has just been rebuilt on shard {shard}; try again"
+    )
 
 
 def _arena_of(part: FacetValuesResponse) -> KeyArena:

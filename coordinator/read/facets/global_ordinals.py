@@ -112,6 +112,10 @@ class FacetValues:
         """Return the values of the numbers [start, end), which never change."""
         return self._dictionary.arena(start, end)
 
+    def epoch(self, shard: int) -> int:
+        """Return the epoch of a shard's dictionary; -1 if none of it is known."""
+        return self._epochs[shard]
+
     def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
         """Return the offset to fetch the shard's dictionary from, or None if enough is known."""
         if self._epochs[shard] != epoch:
