@@ -9,6 +9,8 @@ import pytest
 from common.facet_dictionary import FacetDictionary
 from common.protocol.messages import RangeRequest
 from common.query import Under
+from shard.caches.lru_cache import MIB, LruCache
+from shard.collect.facets import tree_counts
 from shard.collect.facets.range_counts import count_ranges
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
@@ -78,3 +80,17 @@ def test_a_segment_of_few_documents_takes_the_keys_of_few_values(
     assert read == [1, 1]
     assert count_docs(resolve(snapshot, first, condition)) == 500
     assert read == [1, 1, 500]
+
+
+def test_long_paths_are_charged_with_their_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node was charged 300 bytes; those of long names took twice as much."""
+    cache = LruCache(MIB)
+    monkeypatch.setattr(tree_counts, "COLUMN_CACHE", cache)
+    tops = [f"{i:0240d}" for i in range(200)]
+    paths = [f"{top} > {'x' * 240}" for top in tops]
+    items: list[Item] = [{"path": path} for path in paths]
+    snapshot = World(items, facets=("path",)).snapshot
+    request = RangeRequest("path", tree="path", separator=" > ", parent_separator=" > ")
+    count_ranges(snapshot, request, [Matches(snapshot.views[0], is_all=True)])
+    # The paths as they are listed, and once more those that name the parents.
+    assert cache.size > sum(map(len, [*tops, *paths, *tops]))
