@@ -15,7 +15,7 @@ has, and if it lacks the floor's state and another one has it.
 States. Every host keeps the states that requests of any host may still name: hosts keep exchanging
 the oldest one (`held`). A host that has been silent for a while is not waited for. It also keeps
 those that a host could name after a power cut, before it hears from the log: see
-`coordinator.replication.startup.local_state`.
+`coordinator.replication.startup.state_without_log`.
 """
 
 from __future__ import annotations

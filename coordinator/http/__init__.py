@@ -3,7 +3,7 @@
 A request, in the order of its steps:
 
     app                listens, serves, stops; listening: on every address of a host
-    low_level_server   connections, by aiohttp; their number is bounded
+    aiohttp_connections  connections, by aiohttp; their number is bounded
     request            head and body of one request; compressed bodies:
                        request_decompression
     middleware         what every request goes through before and after its route

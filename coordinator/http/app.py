@@ -12,8 +12,8 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from common.setting_conversion import SettingError
+from coordinator.http.aiohttp_connections import Server
 from coordinator.http.listening import BACKLOG, listen
-from coordinator.http.low_level_server import Server
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader_requests import ReaderMiddleware
 from coordinator.http.responses import reset

@@ -18,7 +18,7 @@ filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas
 facet_options       options by facet; facet_ranges_and_cube: counts by interval, joint
                     counts; tree_options: of category trees
-sort_keys           sort keys; highlight_options: and of snippets; unsearched_fields
+sort_keys           sort keys; highlight_options: and of snippets; fields_not_searchable
 curation            the rules that apply to one search
 foreign_parameters  parameters of other engines, and their equivalents here
 """

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
+from coordinator.parameters.fields_not_searchable import not_searched, unsearched
 from coordinator.parameters.highlight_options import highlight_request
 from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
@@ -16,7 +17,6 @@ from coordinator.parameters.parsed_parameters import (
     SearchParameters,
     facet_spec,
 )
-from coordinator.parameters.unsearched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

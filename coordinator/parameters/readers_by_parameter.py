@@ -30,6 +30,7 @@ from coordinator.parameters import (
     highlight_options,
     tree_options,
 )
+from coordinator.parameters.fields_not_searchable import not_searched, unsearched
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.parameter_kinds import (
     DIGITS,
@@ -47,7 +48,6 @@ from coordinator.parameters.parameter_kinds import (
 )
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.sort_keys import read_sort_keys
-from coordinator.parameters.unsearched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:
     from coordinator.parameters.search_draft import SearchDraft

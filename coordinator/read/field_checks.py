@@ -30,9 +30,9 @@ from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.parameters.fields_not_searchable import unsearched
 from coordinator.parameters.filter_objects import ranges_of
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
-from coordinator.parameters.unsearched_fields import unsearched
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
 

@@ -36,7 +36,7 @@ from shard.caches.recent_items import RECENT_ITEMS
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.closed_indexes import ClosedIndexes
 from shard.indexes.closing_indexes import ClosingIndexes
-from shard.indexes.indexes_on_disk import IndexFolders
+from shard.indexes.index_folders import IndexFolders
 from shard.indexes.open_index import OpenIndex
 from shard.indexes.open_indexes import OpenIndexes, num_open_max
 from shard.indexes.opening_indexes import OpeningIndexes

@@ -13,7 +13,7 @@ from common.process.thread_pool import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.closed_indexes import ClosedIndexes
 from shard.indexes.closing_indexes import ClosingIndexes
-from shard.indexes.indexes_on_disk import IndexFolders
+from shard.indexes.index_folders import IndexFolders
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.storage_errors import StorageFailure, cause_of, is_disk_full

@@ -43,7 +43,8 @@ from shard.partition.stored_item_batches import read_batches
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.segment import DamagedSegment, Segment, verify_segment
+from shard.segment.segment import Segment
+from shard.segment.segment_file import DamagedSegment, verify_segment
 from shard.storage.group_log_and_tombstones import (
     State,
     read_groups,

@@ -25,7 +25,8 @@ from shard.partition.configuration_structures import Generation
 from shard.segment.builder.segment_merge import merge_to_file
 from shard.segment.columns.text_columns import adopt_texts
 from shard.segment.merge_allocator import MergeAllocator
-from shard.segment.segment import DamagedSegment, Segment
+from shard.segment.segment import Segment
+from shard.segment.segment_file import DamagedSegment
 from shard.storage.group_log_and_tombstones import State
 from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.manifest import (

@@ -1,6 +1,7 @@
 """Index structures of a segment: one file per structure, from builder to arrays to reader.
 
-    segment            named arrays over a run of documents: a file, mapped
+    segment            named arrays over a run of documents
+    segment_file       the file that has them: layout, checksums, writing
     snapshot           segments minus deleted documents: what a search sees
     doc_records_and_places  document → its record, its place in the order of insertion
     doc_sets           sets of documents: bitsets and lists; in files, facet_value_sets

@@ -5,9 +5,9 @@
       index-<number>/
         data.mdb, lock.mdb      the truth                                    lmdb_environment.py
         MANIFEST.json           names the files below                        IndexManifest
-        segment-<n>.seg         derived                                      segment/segment.py
-        facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment.py
-        texts-<n>.seg           derived: texts of a field of a segment       segment/segment.py
+        segment-<n>.seg         derived                                      segment/segment_file.py
+        facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment_file.py
+        texts-<n>.seg           derived: texts of a field of a segment       segment/segment_file.py
 
 All three are replaced as a whole: temporary file, sync, rename, sync of the folder.
 A derived file is complete and synced before a manifest names it, and removed only after no manifest

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.kernels.decorator import needs_numba
-from shard.segment.segment import BLOCK_BYTES, LAZY_VERIFICATION_BYTES_MIN
+from shard.segment.segment import LAZY_VERIFICATION_BYTES_MIN
+from shard.segment.segment_file import BLOCK_BYTES
 from shard.storage.lmdb_environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service, run_command

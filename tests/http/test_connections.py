@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.process.request_id_context import REQUEST_IDS
-from coordinator.http import low_level_server
+from coordinator.http import aiohttp_connections
 from coordinator.http.responses import Response
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_client import RawConnection
@@ -31,13 +31,13 @@ async def test_what_is_logged_of_a_broken_request_does_not_name_the_one_before(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named: list[tuple[str, ...]] = []
-    refusal = low_level_server._refusal
+    refusal = aiohttp_connections._refusal
 
     def noted(*arguments: Any) -> Any:
         named.append(REQUEST_IDS.get())
         return refusal(*arguments)
 
-    monkeypatch.setattr(low_level_server, "_refusal", noted)
+    monkeypatch.setattr(aiohttp_connections, "_refusal", noted)
     connection = await web.connect()
     await connection.send(request("GET", "/films/search", None, "X-Request-Id: first"))
     assert (await connection.read()).headers["x-request-id"] == "first"
@@ -206,7 +206,7 @@ async def test_a_connection_that_is_kept_holds_no_body(web: Web) -> None:
     assert (await connection.read()).status == 200
 
     (served,) = web.app._server.connections  # type: ignore[union-attr]
-    assert isinstance(served, low_level_server.Connection)
+    assert isinstance(served, aiohttp_connections.Connection)
     assert served.request is not None
     assert served.request.body == b""
     await connection.close()

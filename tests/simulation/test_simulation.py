@@ -41,7 +41,7 @@ from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.shard_moving import Mover
 from coordinator.replication.publishing import entry_publishing, group_publishing
 from coordinator.replication.startup import first_serving, transfer
-from coordinator.replication.startup.local_state import LocalState, local_state
+from coordinator.replication.startup.state_without_log import LocalState, local_state
 from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
 from shard.partition.write_plan import version_of

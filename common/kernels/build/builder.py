@@ -1,7 +1,7 @@
 """One build of the extension: plan, compile missing parts on all processors, link.
 
     plan            the kernels, what they call, and the keys of their results   `plan`
-    front end       each kernel, after those that it calls                       `front_end`
+    front end       each kernel, after those that it calls                       `numba_front_end`
     machine code    each module and level, after all kernels that it calls       `machine_code`
     link            one extension                                                `link`
 
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final
 from common.kernels import jit_cache, source_digests
 
 if TYPE_CHECKING:
-    from common.kernels.build.front_end import FrontEnd
     from common.kernels.build.machine_code import ProcessorLevel
+    from common.kernels.build.numba_front_end import FrontEnd
     from common.kernels.build.plan import Kernel, Plan
 
 KEPT_SECONDS: Final = 14 * 24 * 3600
@@ -80,9 +80,9 @@ def build(
         # Before anything imports the decorator, which would load the extension that is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
         gc.disable()  # the tools make millions of objects that live as long as the build
-        from common.kernels.build.front_end import CannotCompile, CannotEnter
         from common.kernels.build.link import CannotLink, check_tools, link
         from common.kernels.build.machine_code import chosen_levels, object_path
+        from common.kernels.build.numba_front_end import CannotCompile, CannotEnter
         from common.kernels.build.plan import CannotPlan, make_plan
 
         try:
@@ -190,8 +190,8 @@ class _Build:
 
     def _find_tasks(self) -> None:
         """Find the missing parts, and the tasks for which each waits."""
-        from common.kernels.build.front_end import result_paths
         from common.kernels.build.machine_code import object_path
+        from common.kernels.build.numba_front_end import result_paths
 
         missing = set()
         for name, kernel in self._plan.kernels.items():
@@ -261,8 +261,8 @@ def _start_worker(plan: Plan, folder: Path, levels: dict[str, ProcessorLevel]) -
 
 def _run_task(name: str, level: str) -> None:
     """Run a task, in a process of the pool."""
-    from common.kernels.build.front_end import FrontEnd
     from common.kernels.build.machine_code import compile_module
+    from common.kernels.build.numba_front_end import FrontEnd
 
     plan, folder = _worker["plan"], _worker["folder"]
     if "front_end" not in _worker:

@@ -21,8 +21,8 @@ import numba
 import numpy as np
 
 from common.kernels import source_digests
-from common.kernels.build.front_end import Entry, read_entries, write
 from common.kernels.build.machine_code import ProcessorLevel, host_level
+from common.kernels.build.numba_front_end import Entry, read_entries, write
 from common.kernels.build.plan import Plan, key_of, tools_key
 
 SLOTS_MAX: Final = 256

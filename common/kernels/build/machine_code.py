@@ -15,7 +15,12 @@ from typing import Final
 
 import llvmlite.binding as llvm
 
-from common.kernels.build.front_end import memory_management, read_entries, result_paths, write
+from common.kernels.build.numba_front_end import (
+    memory_management,
+    read_entries,
+    result_paths,
+    write,
+)
 from common.kernels.build.optimizer import machine_of, optimize_module
 from common.kernels.build.plan import Kernel, Plan, key_of
 

@@ -24,7 +24,7 @@ from common.kernels import source_digests
 from common.kernels.annotations_to_signatures import group_type, interface_of, signatures_of
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
-_FRONT_END_FILES: Final = ("front_end.py", "optimizer.py")
+_FRONT_END_FILES: Final = ("numba_front_end.py", "optimizer.py")
 _INTRINSICS: Final = Path(__file__).parent.parent / "intrinsics.py"
 
 

@@ -21,7 +21,7 @@ from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFil
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_durability import metadata_of
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.startup.local_state import LocalState, local_state
+from coordinator.replication.startup.state_without_log import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1
 """Interval between two checks whether the log answers."""

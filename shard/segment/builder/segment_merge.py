@@ -23,7 +23,8 @@ from shard.segment.columns.object_columns import merge_object_columns
 from shard.segment.doc_records_and_places import TABLE_NAMES, merge_doc_records
 from shard.segment.facet_value_sets import StoredSets
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator, count_kept
-from shard.segment.segment import Segment, SegmentWriter
+from shard.segment.segment import Segment
+from shard.segment.segment_file import SegmentWriter
 from shard.segment.text.text_merge import merge_text
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.kernels.build.front_end import Entry
 from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots, try_out
 from common.kernels.build.machine_code import chosen_levels, host_level
+from common.kernels.build.numba_front_end import Entry
 from common.kernels.build.plan import tools_key
 from tests.common.kernels.built import MODULE, build, load
 from tests.service import ROOT

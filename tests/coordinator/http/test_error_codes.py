@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common import errors
 from common.errors import ServiceError, decode_error
-from coordinator.http import low_level_server
+from coordinator.http import aiohttp_connections
 from coordinator.http import request as exchange
 from coordinator.http.error_codes import ERROR_CODES
 from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
@@ -48,7 +48,7 @@ def test_documented_codes_exist() -> None:
 def test_statuses_are_those_of_the_classes() -> None:
     kinds = all_error_classes()
 
-    assert {low_level_server.UriTooLong, exchange.RequestTimeout} <= set(kinds)
+    assert {aiohttp_connections.UriTooLong, exchange.RequestTimeout} <= set(kinds)
     for kind in kinds:
         assert ERROR_CODES[kind.default_code].status == kind.http_status or kind in (
             errors.ServiceError,

@@ -13,8 +13,8 @@ from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.indexes import indexes as module
 from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.index_folders import IndexFolders
 from shard.indexes.indexes import Indexes
-from shard.indexes.indexes_on_disk import IndexFolders
 from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition

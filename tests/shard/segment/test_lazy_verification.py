@@ -12,13 +12,8 @@ import pytest
 
 from common.kernels.decorator import needs_numba
 from shard.segment import segment as segment_module
-from shard.segment.segment import (
-    BLOCK_BYTES,
-    EXIT_DAMAGED,
-    DamagedSegment,
-    Segment,
-    verify_segment,
-)
+from shard.segment.segment import EXIT_DAMAGED, Segment
+from shard.segment.segment_file import BLOCK_BYTES, DamagedSegment, verify_segment
 
 pytestmark = pytest.mark.skipif(needs_numba, reason="numba does without the extension")
 

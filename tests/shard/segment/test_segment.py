@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.segment import segment as segment_module
-from shard.segment.segment import ALIGNMENT, DamagedSegment, Segment, verify_segment
+from shard.segment.segment import Segment
+from shard.segment.segment_file import ALIGNMENT, DamagedSegment, verify_segment
 
 
 def _segment() -> Segment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages import GroupExtent
-from coordinator.replication.startup.local_state import LocalState, state_of
+from coordinator.replication.startup.state_without_log import LocalState, state_of
 
 FILMS, BOOKS = 1, 2
 
