@@ -15,7 +15,8 @@ within these bounds (180 is -180). Anything else is ignored.
 All distances are those of `haversine`, on a sphere, in metres: a single kernel, so that a circle,
 an order and a ring agree on every point.
 
-Costs: build 60 ns a point; memory 16 bytes a point. A box is a scan of 0.5 ns a point; a circle
+Costs: build 60 ns a point; memory 16 bytes a point, and 12 in the LRU cache (`COLUMN_CACHE`) where
+many documents are sorted by distance. A box is a scan of 0.5 ns a point; a circle
 adds 40 ns for each point in the box around it.
 """
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -31,6 +33,7 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived_values import derived_by_key
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.nested_elements import Elements
 from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
@@ -51,6 +54,8 @@ _CHORD_MARGIN: Final = np.float32(1e-5)
 _CLOSEST_SHARE: Final = 16
 """Up to 1 / `_CLOSEST_SHARE` of the documents, exact distances cost less than all points' chords.
 """
+_VECTOR_BYTES: Final = 12
+"""Of a point in `_unit_vectors`."""
 _SLACK_DEGREES: Final = 1e-6
 """Margin of the box around a circle: 11 cm, far above any rounding error."""
 
@@ -270,7 +275,16 @@ class GeoColumn:
         is_one_each: whether point d belongs to document d.
     """
 
-    __slots__ = ("_starts", "_vectors", "docs", "is_one_each", "lats", "lngs", "num_docs")
+    __slots__ = (
+        "__weakref__",
+        "_key",
+        "_starts",
+        "docs",
+        "is_one_each",
+        "lats",
+        "lngs",
+        "num_docs",
+    )
 
     def __init__(self, segment: Segment, field: int) -> None:
         self.lats: NDArray[np.float64] = segment[f"geo.{field}.lats"]
@@ -282,7 +296,7 @@ class GeoColumn:
         )
         self.num_docs = segment.num_docs
         self._starts: NDArray[np.int64] | None = None
-        self._vectors: NDArray[np.float32] | None = None
+        self._key = "unit vectors", segment.uid, field
 
     def points_within(self, area: Area) -> NDArray[np.uint32]:
         """Return the points in an area, its border included, ascending.
@@ -349,16 +363,19 @@ class GeoColumn:
         """Return the given documents that can be among the k closest to a point.
 
         Compares chords through the earth in single precision, at 3 ns a point instead of 60, with a
-        margin wider than their rounding errors.
+        margin wider than their rounding errors. Vectors too large to be cached would cost more
+        than exact distances: then all documents are returned.
         """
         if len(docs) <= max(k, self.num_docs // _CLOSEST_SHARE):
             return docs
-        if self._vectors is None:
-            self._vectors = _unit_vectors(self.lats, self.lngs)
+        if not COLUMN_CACHE.takes(_VECTOR_BYTES * len(self.lats)):
+            return docs
+        make = partial(_unit_vectors, self.lats, self.lngs)
+        vectors = COLUMN_CACHE.get_or_make(self._key, make, lambda made: made.nbytes, self)
         x, y, z = _unit_vectors(np.array([lat]), np.array([lng]))[:, 0]
-        chords = (self._vectors[0] - x) ** 2
-        chords += (self._vectors[1] - y) ** 2
-        chords += (self._vectors[2] - z) ** 2
+        chords = (vectors[0] - x) ** 2
+        chords += (vectors[1] - y) ** 2
+        chords += (vectors[2] - z) ** 2
         if self.is_one_each:
             of_docs = chords[docs]
         else:
@@ -381,7 +398,7 @@ class GeoColumn:
 
 
 def _unit_vectors(lats: NDArray[np.float64], lngs: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return x, y and z of points on a sphere of radius 1; 12 bytes a point."""
+    """Return x, y and z of points on a sphere of radius 1; `_VECTOR_BYTES` each."""
     cosines = np.cos(lats * _RADIANS)
     vectors = np.empty((3, len(lats)), np.float32)
     vectors[0] = cosines * np.cos(lngs * _RADIANS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import math
@@ -18,6 +19,7 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.geo_columns import geo_column
@@ -232,3 +234,22 @@ def test_the_closest_documents_are_among_those_that_chords_choose(each: int) -> 
             chosen = column.closest(docs, lat, lng, k)
             threshold = np.partition(distances, k - 1)[k - 1]
             assert set(np.flatnonzero(distances <= threshold)) <= set(chosen.tolist())
+
+
+def test_chords_are_charged_to_a_cache_and_done_without_where_it_is_too_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They stayed as long as their segment, beyond every bound."""
+    builder = Builder(IndexConfiguration())
+    batch = [{"id": i, "_geo": {"lat": i / 9, "lng": 3}} for i in range(400)]
+    segment = builder.build(batch)
+    column = geo_column(segment, builder.registry.number("_geo") or 0)
+    assert column is not None
+    docs = np.arange(400, dtype=np.uint32)
+    gc.collect()
+    COLUMN_CACHE.sweep()
+    before = COLUMN_CACHE.size
+    assert column.closest(docs, 0.0, 3.0, 2).tolist() == [0, 1]
+    assert COLUMN_CACHE.size - before >= 400 * 12
+    monkeypatch.setattr(COLUMN_CACHE, "bytes_max", 400 * 12)
+    assert column.closest(docs, 0.0, 3.0, 2).tolist() == docs.tolist()
