@@ -237,6 +237,10 @@ class Handlers:
         index = request.index
         if request.highlight is not None:
             snapshot = self._snapshot(request)
+            if fetch.are_many(request):
+                return self._reads.run_on_thread(
+                    index, partial(fetch.fetch_with_marks, snapshot, request)
+                )
             fetched = fetch.fetch(snapshot, request)
             mark = partial(fetch.with_marks, snapshot, request, fetched)
             if fetch.is_slow_to_mark(fetched):

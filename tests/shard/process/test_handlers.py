@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Awaitable
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +12,15 @@ from typing import Any
 import pytest
 
 from common.process.loop_scheduler import LoopScheduler
-from common.protocol.messages import FingerprintRequest, FingerprintResponse
+from common.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    FingerprintRequest,
+    FingerprintResponse,
+    HighlightRequest,
+)
 from shard.process.handlers import Handlers
-from shard.read import search_cost, searcher
+from shard.read import fetch, search_cost, searcher
 
 
 class OpenIndexes:
@@ -68,6 +76,37 @@ async def test_a_fingerprint_is_made_though_its_index_closes_at_that_moment() ->
     open_indexes.clear()
 
     assert await fingerprint == FingerprintResponse(0, 0, 0)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_many_documents_to_highlight_are_read_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    """A long page was read on the event loop, and only marked on a thread."""
+    threads: list[threading.Thread] = []
+
+    def read(*_: object) -> FetchResponse:
+        threads.append(threading.current_thread())
+        return FetchResponse((b"{}",), ())
+
+    monkeypatch.setattr(Handlers, "_snapshot", lambda *_: None)
+    monkeypatch.setattr(fetch, "fetch", read)
+    monkeypatch.setattr(fetch, "with_marks", lambda _, __, fetched: fetched)
+    indexes: Any = SimpleNamespace(open=_ClosingIndexes())
+    no_catalog: Any = None
+    scheduler = LoopScheduler()
+    scheduler.begin_tick()
+    handlers = Handlers(indexes, no_catalog, lambda: 0, scheduler)
+    marks = HighlightRequest(("*",), (), "", "", "", 0, 0)
+    records = bytes(8 * (fetch.READ_FAST_MAX + is_long))
+
+    response: Any = handlers.fetch(FetchRequest(3, 1, 1, records, highlight=marks))
+    if isinstance(response, Awaitable):
+        response = await response
+
+    assert response.documents == (b"{}",)
+    (thread,) = threads
+    assert (thread is threading.main_thread()) == (not is_long)
 
 
 class _ClosingIndexes(dict[int, Any]):
