@@ -104,6 +104,7 @@ def tools_key() -> str:
     for library in _LIBRARIES:
         digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())
     for path in (*(Path(__file__).with_name(name) for name in _FRONT_END_FILES), _INTRINSICS):
+        digest.update(path.name.encode())  # results name its classes by module
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -12,7 +12,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.segment import segment as segment_module
+from shard.segment import segment_file
 from shard.segment.segment import Segment
 from shard.segment.segment_file import ALIGNMENT, DamagedSegment, verify_segment
 
@@ -86,8 +86,8 @@ def test_a_large_file_is_written_in_pieces_and_synced_on_the_way(
 
     monkeypatch.setattr(os, "write", write_less)
     monkeypatch.setattr(os, "fdatasync", count_unsynced)
-    monkeypatch.setattr(segment_module, "CALL_BYTES", 100)
-    monkeypatch.setattr(segment_module, "SYNC_BYTES", 1_000)
+    monkeypatch.setattr(segment_file, "CALL_BYTES", 100)
+    monkeypatch.setattr(segment_file, "SYNC_BYTES", 1_000)
     content = np.arange(5_000)
     Segment({"numbers": content}, num_docs=0).write(tmp_path / "1.segment")
 
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_neither_a_file_nor_an_open_one(
     def refuse(file: int, content: memoryview) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(segment_module, "write_all", refuse)
+    monkeypatch.setattr(segment_file, "write_all", refuse)
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="space"):
         _segment().write(tmp_path / "1.segment")
