@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.kernels.build import plan
 from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots, try_out
 from common.kernels.build.machine_code import chosen_levels, host_level
 from common.kernels.build.numba_front_end import Entry
@@ -270,6 +271,19 @@ def test_results_are_named_by_the_machine(monkeypatch: pytest.MonkeyPatch) -> No
     assert here == tools_key.__wrapped__()
     monkeypatch.setattr(platform, "machine", lambda: "another")
     assert here != tools_key.__wrapped__()
+
+
+def test_results_are_named_by_the_modules_that_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result names the module of its classes: after a rename, no earlier one can be read."""
+    keys = set()
+    for name in ("one.py", "other.py"):
+        (tmp_path / name).write_text("")
+        monkeypatch.setattr(plan, "_FRONT_END_FILES", (name,))
+        monkeypatch.setattr(plan, "__file__", str(tmp_path / "plan.py"))
+        keys.add(tools_key.__wrapped__())
+    assert len(keys) == 2
 
 
 def test_a_kernel_has_room_for_its_arguments_and_results() -> None:
