@@ -11,8 +11,8 @@ from common.errors import InternalError, StorageFull, Unavailable
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk."""
-_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""They say nothing about the disk, and pass."""
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Descriptors or memory ran out: they say nothing about the disk or a file, and pass."""
 
 REMEDIES: Final = {
     errno.EACCES: "let the user of the service read and write it",
@@ -40,7 +40,7 @@ def explaining_disk_failure(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in NO_ROOM:
             raise StorageFull(f"the disk of the data directory is full: {what}") from error
-        if error.errno in _SHORTAGES:
+        if error.errno in SHORTAGES:
             raise Unavailable(
                 f"{error.strerror}: {what}; try again shortly, or {REMEDIES[error.errno]}",
                 code="overloaded",

@@ -103,9 +103,8 @@ def _divide(
         cursor = byte_cursors[shard]
         source = payload[start : start + length]
         target = out_payload[cursor : cursor + length]
-        for i in range(
-            length
-        ):  # an assignment of slices compiles slowly: common/kernels/array_growth.py
+        # An assignment of slices compiles slowly: common/kernels/array_growth.py
+        for i in range(length):
             target[i] = source[i]
         byte_cursors[shard] = cursor + length
         out_lengths[item_cursors[shard]] = length

@@ -36,11 +36,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
+from common.disk_errors import SHORTAGES
 from shard.segment.lazy_verification import LazyVerification, watch
 from shard.segment.segment_file import (
     BLOCK_BYTES,
     HEADER_BYTES,
-    RAN_OUT,
     Array,
     DamagedSegment,
     SegmentWriter,
@@ -254,7 +254,7 @@ class Segment:
                     verify_blocks(file.fileno(), path, blocks)
                 return cls._from_buffer(mapping, path, verification)
         except OSError as error:
-            if error.errno in RAN_OUT:
+            if error.errno in SHORTAGES:
                 raise
             raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 

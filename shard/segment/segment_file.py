@@ -32,12 +32,11 @@ Worked example: 2 documents, arrays docs.record = [0, 2] and ids.hash = [1, 2]: 
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import orjson
@@ -45,6 +44,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from common.chunked_io import CALL_BYTES, read_all, write_all
+from common.disk_errors import SHORTAGES
 
 Array: TypeAlias = NDArray[Any]
 
@@ -64,9 +64,6 @@ _ENTRY_BYTES_MAX = 72
 """One entry of the directory: two lengths and an offset of 20 digits, a type, and separators."""
 _FACTS_BYTES_MAX = 256
 """The part of the directory that describes no array."""
-
-RAN_OUT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Descriptors or memory ran out: such an error says nothing about a file."""
 
 
 class DamagedSegment(Exception):
@@ -90,7 +87,7 @@ def verify_segment(path: Path, checksum: str) -> None:
             if os.pread(file.fileno(), 8, 24).hex() != checksum:
                 raise DamagedSegment(f"{path.name}: not the file that the manifest names")
     except OSError as error:
-        if error.errno in RAN_OUT:
+        if error.errno in SHORTAGES:
             raise
         raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 

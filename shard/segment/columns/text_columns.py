@@ -563,6 +563,17 @@ _IN_FILE: Final = "texts"
 
 def texts_to_write(segment: Segment) -> Iterator[tuple[int, Segment]]:
     """Yield the columns of a segment that are cached, but in no file: field, arrays for a file."""
+    for field, entry in _not_in_files(segment):
+        yield field, _to_arrays(entry, segment.num_docs)
+
+
+def has_texts_to_write(snapshot: Snapshot) -> bool:
+    """Return whether searches have made columns that belong in files."""
+    return any(True for view in snapshot.views for _ in _not_in_files(view.segment))
+
+
+def _not_in_files(segment: Segment) -> Iterator[tuple[int, _StoredTexts]]:
+    """Yield the columns of a segment that are cached, but in no file, by field."""
     if segment.path is None or segment.num_docs < FILE_DOCS_MIN:
         return
     for key in COLUMN_CACHE.keys_of(segment):
@@ -570,12 +581,7 @@ def texts_to_write(segment: Segment) -> Iterator[tuple[int, Segment]]:
             case ("texts", _, int(field)) if field not in segment.text_files:
                 entry: _StoredTexts | None = COLUMN_CACHE.get(key)
                 if entry is not None:
-                    yield field, _to_arrays(entry, segment.num_docs)
-
-
-def has_texts_to_write(snapshot: Snapshot) -> bool:
-    """Return whether searches have made columns that belong in files."""
-    return any(True for view in snapshot.views for _ in texts_to_write(view.segment))
+                    yield field, entry
 
 
 def adopt_texts(segment: Segment, field: int, file: Segment) -> None:
