@@ -26,6 +26,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,8 +143,32 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
     )
 
 
+def has_usable_path(folder: Path) -> bool:
+    """Return whether a folder's path can travel.
+
+    Messages and responses have it in UTF-8, LMDB encodes it in the encoding of the locale.
+    """
+    path = str(folder.absolute())
+    try:
+        path.encode()
+        path.encode(sys.getfilesystemencoding())
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def create(data: Path) -> None:
-    """Make the directory if it is not there."""
+    """Make the directory if it is not there.
+
+    Raises:
+        DataDirectoryError: it cannot be made or used; says what would be valid.
+    """
+    if not has_usable_path(data):
+        raise DataDirectoryError(
+            f"the path {str(data.absolute())!r} is not text in the encoding of the locale "
+            f"({sys.getfilesystemencoding()}); set a locale of UTF-8 (LC_ALL=C.UTF-8), or name "
+            "another folder with --data-dir"
+        )
     try:
         make_folder(data)
     except FileExistsError as error:

@@ -103,8 +103,11 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    """Refuse what no variable of the environment and no path can have: a null character."""
     if not isinstance(value, str):
         raise TypeError
+    if "\0" in value:
+        raise ValueError
     return value
 
 
@@ -112,7 +115,7 @@ def _path(value: Any) -> Path:
     """Convert a path; an empty one is a mistake, and not the working directory."""
     if not value:
         raise ValueError
-    return Path(value).expanduser()
+    return Path(_text(value) if isinstance(value, str) else value).expanduser()
 
 
 def _texts(value: Any) -> tuple[str, ...]:

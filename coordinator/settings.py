@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -400,13 +401,19 @@ def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:
 
 
 def _check_snapshot_dir(settings: Settings) -> None:
-    """Refuse a folder in the home directory of a user that does not exist."""
+    """Refuse a folder in the home directory of a user that does not exist, or of an odd name."""
     try:
-        settings.snapshot_folder  # noqa: B018 - expands it
+        folder = settings.snapshot_folder
     except RuntimeError as error:
         raise SettingError(
             f"snapshot_dir: there is no home directory for {settings.snapshot_dir}"
         ) from error
+    if settings.snapshot_dir and not data_directory.has_usable_path(folder):
+        raise SettingError(
+            f"snapshot_dir: the path {str(folder)!r} is not text in the encoding of the locale "
+            f"({sys.getfilesystemencoding()}); set a locale of UTF-8 (LC_ALL=C.UTF-8), or name "
+            "another folder"
+        )
 
 
 def _check_placement(settings: Settings) -> None:

@@ -27,6 +27,31 @@ def test_a_folder_has_one_owner_and_says_who(tmp_path: Path) -> None:
     os.close(acquire_lock(tmp_path, wait_seconds=0))
 
 
+def test_a_path_that_is_not_text_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """The shards could make no index in it, and no response could name its snapshots."""
+    folder = tmp_path / os.fsdecode(b"d\xe4ta")
+    with pytest.raises(DataDirectoryError, match=r"LC_ALL=C\.UTF-8"):
+        data_directory.create(folder)
+    assert not folder.exists()
+
+
+def test_a_locale_that_cannot_encode_a_path_is_refused(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys; from common import data_directory; "
+        f"data_directory.create(pathlib.Path({str(tmp_path)!r}) / sys.argv[1])"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for environment in (ascii_only, {"LC_ALL": "C.UTF-8"}):
+        made = subprocess.run(
+            [sys.executable, "-c", code, "dät\N{SNOWMAN}"],
+            env=os.environ | environment,
+            capture_output=True,
+            check=False,
+        )
+        assert (b"set a locale of UTF-8" in made.stderr) is (environment is ascii_only), made.stderr
+        assert (tmp_path / "dät\N{SNOWMAN}").exists() is (environment is not ascii_only)
+
+
 def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
     lock = acquire_lock(tmp_path)
     child = subprocess.Popen(

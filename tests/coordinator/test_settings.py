@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,10 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
             {"FACETD_SNAPSHOT_DIR": "~nosuchuser"},
             "snapshot_dir: there is no home directory for ~no",
         ),
+        (
+            {"FACETD_SNAPSHOT_DIR": os.fsdecode(b"/tmp/d\xe4ta")},
+            "is not text in the encoding of the locale (utf-8)",
+        ),
         ({"FACETD_SHARD_IDLE_MS": "0"}, "shard.idle_ms must be an integer of at least 1 (ms)"),
         ({"FACETD_SHARD_MAP_WATERMARK_PERCENT": "101"}, "an integer from 1 to 100 (%)"),
         ({"FACETD_SHARD_MAP_BYTES_MAX": "4k"}, "an integer of at least 1048576 (bytes)"),
@@ -99,6 +104,9 @@ def test_an_empty_data_directory_is_not_the_working_directory() -> None:
         ("prot = 1", "did you mean port?"),
         ("port = true", "integer"),
         ("port =", "not valid TOML"),
+        (r'data_dir = "a\u0000"', "data_dir must be a path (folder), not 'a\\x00'"),
+        (r'snapshot_dir = "a\u0000"', "snapshot_dir must be a text (folder), not"),
+        (r'allowed_hosts = ["a\u0000"]', "allowed_hosts must be a text (host names), not"),
         ("limits = 1", "must be a table"),
         ("shard = 1", "shard must be a table"),
         ("[shard]\nidle = 1", "unknown setting 'shard.idle'; did you mean shard.idle_ms?"),
