@@ -35,7 +35,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from common.disk_errors import REMEDIES
+from common.disk_errors import remedy_of
 from common.durable_files import (
     make_folder,
     remove_unfinished_writes,
@@ -135,11 +135,10 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
     """Return what the system refused at a start as one line that says what to do."""
     if isinstance(error, NotADirectoryError):
         return DataDirectoryError(f"{data} is not a folder; name another with --data-dir")
-    remedy = REMEDIES.get(error.errno or 0, "look after its disk")
     what = error.strerror or str(error)
     return DataDirectoryError(
-        f"{error.filename or data} cannot be used: {what}; {remedy} and start again, or name "
-        "another directory with --data-dir"
+        f"{error.filename or data} cannot be used: {what}; {remedy_of(error)} and start again, "
+        "or name another directory with --data-dir"
     )
 
 

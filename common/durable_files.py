@@ -11,12 +11,13 @@ from then on. A process that relies on such bytes writes them once more (`write_
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from common.disk_errors import NO_ROOM
 
 _WRITER: Final = re.compile(r"\.([0-9]{1,9})\.tmp\Z", re.ASCII)
 """The end of a temporary name: the process that writes it."""
@@ -87,7 +88,7 @@ def write_again(path: Path, parts: Iterable[tuple[int, int]]) -> None:
                     num_written = os.pwrite(number, part, start)
                     part, start = part[num_written:], start + num_written
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in NO_ROOM:
                 raise
         os.fsync(number)
 

@@ -13,7 +13,9 @@
     ├── Unavailable          503  shard_unavailable, overloaded, starting, stopping: send it later
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
-    ├── ConfigurationSwitched  503  the configuration that parsed the request is being replaced
+    ├── StaleRequest         503  what it was prepared with has changed: it is run again
+    │   ├── ConfigurationSwitched  the configuration that parsed it is being replaced
+    │   └── FacetRenumbered        a shard was restarted, and numbers facet values anew
     ├── ReplicaLost      503  the host of a shard is gone: the coordinator asks another one
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
@@ -161,16 +163,30 @@ class DeadlineExceeded(Unavailable):
     default_code = "deadline_exceeded"
 
 
-class ConfigurationSwitched(ServiceError):
-    """A shard has, or is about to get, another configuration than the request was parsed with.
+class StaleRequest(ServiceError):
+    """What a request was prepared with has changed since.
 
-    The coordinator restarts such a request; a client sees this only if that does not help. It is
-    not `Unavailable`, because a partial response must not leave out a shard that has switched.
+    The coordinator runs such a request again; a client sees this only if that does not help. It is
+    not `Unavailable`, because a partial response must not leave out a shard that has answered.
     """
 
     http_status = 503
-    default_code = "switched"
     is_retryable = True
+
+
+class ConfigurationSwitched(StaleRequest):
+    """A shard has, or is about to get, another configuration than the request was parsed with.
+
+    So has a host that does not know the index yet.
+    """
+
+    default_code = "switched"
+
+
+class FacetRenumbered(StaleRequest):
+    """A shard was restarted after it counted a facet, and numbers the values anew since."""
+
+    default_code = "shard_unavailable"
 
 
 class ReplicaLost(ServiceError):

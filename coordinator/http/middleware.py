@@ -27,6 +27,7 @@ from common.errors import (
     MethodNotAllowed,
     NotFound,
     ServiceError,
+    StaleRequest,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
 
 _log = Log("http")
 
-SWITCH_TRIES_MAX: Final = 100
+STALE_TRIES_MAX: Final = 100
+"""How often a request is run again because what it was prepared with has changed."""
 SWITCH_WAIT_SECONDS: Final = 0.05
 """Pause between attempts of a request whose index is switching configuration. Shards switch within
 milliseconds of each other; one that takes longer hangs or is down."""
@@ -263,7 +265,7 @@ class Middleware:
             if route.is_admitted:
                 self._admit()
                 num_admitted = 1
-            return await self._run_through_switches(route, request)
+            return await self._run_again_while_stale(route, request)
         finally:
             self._metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)
@@ -335,14 +337,16 @@ class Middleware:
             f"{request.method} {route.path} takes no body", advice=advice, code="invalid_body"
         )
 
-    async def _run_through_switches(self, route: ServedRoute, request: Request) -> Response:
-        """Run a route; run it again whenever its index switches configuration meanwhile."""
+    async def _run_again_while_stale(self, route: ServedRoute, request: Request) -> Response:
+        """Run a route; run it again whenever what it was prepared with changes meanwhile."""
         begun = time.perf_counter()
-        for _ in range(SWITCH_TRIES_MAX):
+        for _ in range(STALE_TRIES_MAX):
             try:
                 return await self._run(route, request)
             except ConfigurationSwitched:
                 await self._wait_switched(route, request)
+            except StaleRequest:
+                pass  # the next run learns what has changed
             request.waited_ms = int((time.perf_counter() - begun) * 1000)
         return await self._run(route, request)
 
@@ -357,7 +361,7 @@ class Middleware:
         """Wait for a route's index that is switching configuration, and look it up again.
 
         Then the request is parsed again, under the configuration of that moment. Routes raise no
-        `ConfigurationSwitched` once they have changed or sent anything.
+        `StaleRequest` once they have changed or sent anything.
         """
         if route.needs_index:
             await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)

@@ -121,7 +121,7 @@ class Search:
             InvalidRequest: a filter or sort field has no scalar value anywhere, or the cursor has
                 expired.
             Unavailable: a shard is down or late (unless partial results are allowed).
-            ConfigurationSwitched: the index has changed configuration, or is about to.
+            StaleRequest: the index changes configuration, or a shard was restarted.
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
         search = partial(self._scheduled_search, index, parameters, horizon, deadline)

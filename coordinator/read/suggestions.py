@@ -112,7 +112,7 @@ class Suggestions:
         Raises:
             InvalidRequest: a filter names a field without values.
             Unavailable: a shard is down or late.
-            ConfigurationSwitched: the index has changed configuration, or is about to.
+            StaleRequest: the index changes configuration, or a shard was restarted.
         """
         search = narrowed_search(self._services, index, parameters.search)
         size = parameters.size

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from common.deadline import Deadline
-from common.errors import ConfigurationSwitched, ServiceError
+from common.errors import ServiceError, StaleRequest
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, error_body
 from coordinator.http.result_bodies import merged_body, range_pieces, separated
@@ -222,11 +222,11 @@ async def _result_or_error(
         horizon: the state to search, which is kept readable; None: the newest.
 
     Raises:
-        ConfigurationSwitched: all searches have to run again.
+        StaleRequest: all searches have to run again.
     """
     try:
         return await services.search.search(index, parameters, horizon)
-    except ConfigurationSwitched:
+    except StaleRequest:
         raise
     except ServiceError as error:
         return error
@@ -242,7 +242,7 @@ async def _one_of_several(
     """Return the JSON of one search's result, or its own error.
 
     Raises:
-        ConfigurationSwitched: all searches have to run again.
+        StaleRequest: all searches have to run again.
         PayloadTooLarge: the items of all searches so far are too large.
     """
     if isinstance(prepared, ServiceError):

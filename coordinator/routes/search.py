@@ -84,7 +84,8 @@ def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
         left_ms = search.timeout_ms - request.waited_ms
         if left_ms <= 0:
             raise DeadlineExceeded(
-                "the index is being switched to another configuration, longer than the deadline"
+                "the index is being switched to another configuration, or a shard restarts again "
+                "and again, longer than the deadline"
             )
         search = msgspec.structs.replace(search, timeout_ms=left_ms)
     condition = request.caller.filter

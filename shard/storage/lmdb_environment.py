@@ -46,6 +46,7 @@ from typing import Any, TypeVar, cast
 
 import lmdb
 
+from common.disk_errors import REFUSALS
 from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.glibc_malloc import on_new_pages
@@ -55,7 +56,6 @@ from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
 from shard.storage.reader_gate import ReaderGate
 from shard.storage.storage_errors import (
-    CAUSES,
     DamagedEnvironment,
     StorageFailure,
     has_no_block,
@@ -117,7 +117,7 @@ def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
     """Return the system error that an error of LMDB stands for; None if it is LMDB's own."""
     if "already open in this process" in str(error):
         return OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
-    for number in CAUSES:
+    for number in REFUSALS:
         if os.strerror(number) in str(error):
             return OSError(number, os.strerror(number), str(path))
     return None
@@ -291,7 +291,7 @@ class Environment:
             if meta.digest != synced_meta:
                 write_again(folder / DATA_FILE, meta.places)
         except OSError as error:
-            if error.errno in CAUSES:
+            if error.errno in REFUSALS:
                 raise
             raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
         file_bytes = (meta.last_page + 1) * meta.page_size
@@ -535,7 +535,7 @@ class Environment:
                 if size - end < room // ROOM_SHARE:
                     self._size_seen += os.pwrite(file.fileno(), bytes(end + room - size), size)
         except OSError as error:
-            if not is_disk_full(error) and error.errno not in CAUSES:
+            if not is_disk_full(error) and error.errno not in REFUSALS:
                 raise
 
     def file_bytes(self) -> int:

@@ -1,27 +1,14 @@
-"""The errors of storage, for refused operations and damaged files; and their causes in words."""
+"""The errors of storage, for refused operations and damaged files, and their causes in words."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
-from common.disk_errors import NO_ROOM
+from common.disk_errors import NO_ROOM, REFUSALS
 from common.errors import InternalError, StorageFull
-
-CAUSES: Final = {
-    errno.EMFILE: "the process has no file descriptors left (ulimit -n)",
-    errno.ENFILE: "the system has no file descriptors left",
-    errno.ENOMEM: "memory or address space ran out (ulimit -v)",
-    errno.EACCES: "the service may not use the files in its data directory (their permissions)",
-    errno.EPERM: "the service may not use the files in its data directory (their permissions)",
-    errno.EROFS: "the disk is read-only",
-    errno.EBUSY: "it is being closed",
-}
-"""By errno, for errors of the system that say nothing about the content of a file."""
 
 
 class DamagedEnvironment(Exception):
@@ -51,10 +38,13 @@ def is_disk_full(error: OSError | StorageFailure) -> bool:
 
 
 def cause_of(error: OSError | StorageFailure) -> str:
-    """Return why the system refused an operation, in words without paths."""
+    """Return why the system refused an operation, and what to do, in words without paths."""
     if isinstance(error, StorageFailure) or error.errno is None:
         return "the disk refused it"
-    return CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
+    if error.errno in REFUSALS:
+        cause, remedy = REFUSALS[error.errno]
+        return f"{cause}; {remedy}"
+    return f"the disk refused it ({os.strerror(error.errno)})"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import ConfigurationSwitched
+from common.errors import ConfigurationSwitched, FacetRenumbered, ServiceError
 from coordinator.http import middleware
 from coordinator.read.cursor import Cursor
 from tests.http.conftest import Web
@@ -16,9 +16,12 @@ from tests.waiting import until
 
 
 class _SwitchedFor:
-    """A search that meets the switch of a configuration some times, then answers."""
+    """A search that meets the switch of a configuration, or another error, some times."""
 
-    def __init__(self, web: Web, num_times: int) -> None:
+    def __init__(
+        self, web: Web, num_times: int, error: type[ServiceError] = ConfigurationSwitched
+    ) -> None:
+        self.error = error
         self.num_times = num_times
         self.is_asked = asyncio.Event()
         self.indexes: list[Any] = []
@@ -31,7 +34,7 @@ class _SwitchedFor:
         self.parameters.append(parameters)
         self.is_asked.set()
         if len(self.indexes) <= self.num_times:
-            raise ConfigurationSwitched("the index is being switched")
+            raise self.error("the index is being switched")
         return await self._search(index, parameters)
 
 
@@ -70,7 +73,7 @@ async def test_index_that_went_away_in_its_switch_is_no_503(web: Web) -> None:
 async def test_switch_that_does_not_end_is_told(
     web: Web, monkeypatch: pytest.MonkeyPatch, timeout_ms: int, answer: tuple[int, str]
 ) -> None:
-    monkeypatch.setattr(middleware, "SWITCH_TRIES_MAX", 4)
+    monkeypatch.setattr(middleware, "STALE_TRIES_MAX", 4)
     monkeypatch.setattr(middleware, "SWITCH_WAIT_SECONDS", 0.01)
     fake = _SwitchedFor(web, 1_000)
 
@@ -79,6 +82,21 @@ async def test_switch_that_does_not_end_is_told(
     assert (reply.status, reply.code) == answer
     assert reply.headers.get("retry-after") == ("1" if reply.status == 503 else None)
     assert len(fake.indexes) <= 5
+
+
+async def test_search_begins_again_at_once_with_the_numbers_of_a_restarted_shard(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(middleware, "SWITCH_WAIT_SECONDS", 600.0)
+    fake = _SwitchedFor(web, 2, FacetRenumbered)
+
+    assert (await web.post("/films/search", {})).status == 200
+    assert len(fake.indexes) == 3
+
+    monkeypatch.setattr(middleware, "STALE_TRIES_MAX", 4)
+    fake.num_times = 1_000
+    reply = await web.post("/films/search", {})
+    assert (reply.status, reply.code) == (503, "shard_unavailable")
 
 
 async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 
 from common.deadline import Deadline
-from common.errors import ConfigurationSwitched
 from common.key_arena import KeyArena
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import (
@@ -28,7 +27,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.global_ordinals import FacetValues
+from coordinator.read.facets.global_ordinals import FacetValues, renumbered
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
 
 BUCKETS_REMEMBERED_MAX: Final = 100
@@ -112,7 +111,7 @@ class FacetCache:
         Few new values take one round trip; many come in parts, with other requests in between.
 
         Raises:
-            ConfigurationSwitched: a shard has another dictionary now, or another search has
+            FacetRenumbered: a shard has another dictionary now, or another search has
                 learned one meanwhile.
         """
         while missing := self._missing(answers):
@@ -134,14 +133,14 @@ class FacetCache:
                 requests, ends, epochs, parts, strict=True
             ):
                 if part.epoch != request.epoch or (request.start < end and not part.sizes):
-                    raise _rebuilt(request.field, shard)
+                    raise renumbered(request.field, shard)
                 values = self.values(request.field)
                 arena = _arena_of(part)
                 async with values.learning:
                     await values.make_room(arena)
                     # What was sent before a restart may arrive after what was sent since.
                     if values.epoch(shard) not in (epoch, part.epoch):
-                        raise _rebuilt(request.field, shard)
+                        raise renumbered(request.field, shard)
                     values.extend(shard, part.epoch, part.start, arena)
 
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
@@ -155,12 +154,6 @@ class FacetCache:
                 if start is not None:
                     missing.setdefault((shard, counts.field), (shard, counts, start))
         return list(missing.values())
-
-
-def _rebuilt(field: str, shard: int) -> ConfigurationSwitched:
-    return ConfigurationSwitched(
-        f"facet {field!r} has just been rebuilt on shard {shard}; try again"
-    )
 
 
 def _arena_of(part: FacetValuesResponse) -> KeyArena:

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.collation_names import CODE_POINTS
+from common.errors import FacetRenumbered
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.process.thread_pool import to_the_end
@@ -57,6 +58,11 @@ class Order(NamedTuple):
 
 
 _NO_ORDER = Order(_NO_NUMBERS, _NO_NUMBERS)
+
+
+def renumbered(field: str, shard: int) -> FacetRenumbered:
+    """Return the error for counts by numbers that a shard no longer uses."""
+    return FacetRenumbered(f"facet {field!r} has just been rebuilt on shard {shard}; try again")
 
 
 class _Texts(dict[int, str]):

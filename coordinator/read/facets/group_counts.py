@@ -23,7 +23,7 @@ def count_groups(
         answers: pairs (shard ordinal, response).
 
     Raises:
-        ConfigurationSwitched: as `numbering_of`.
+        FacetRenumbered: as `numbering_of`.
 
     Cost: 200 ns a pair of value and group.
     """

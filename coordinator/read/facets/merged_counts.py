@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import ConfigurationSwitched
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
-from coordinator.read.facets.global_ordinals import FacetValues
+from coordinator.read.facets.global_ordinals import FacetValues, renumbered
 
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
@@ -48,16 +47,14 @@ def numbering_of(values: FacetValues, answers: ShardResponses, position: int) ->
         position: of the facet within each response.
 
     Raises:
-        ConfigurationSwitched: a shard was restarted after its response, and a later search has
+        FacetRenumbered: a shard was restarted after its response, and a later search has
             learned its new numbers.
     """
     numbering = Numbering(values.to_number, values.is_same)  # before the epochs, see `extend`
     for shard, answer in answers:
         part = answer.facets[position]
         if values.missing_from(shard, part.epoch, part.num_values) is not None:
-            raise ConfigurationSwitched(
-                f"facet {part.field!r} has just been rebuilt on shard {shard}; try again"
-            )
+            raise renumbered(part.field, shard)
     return numbering
 
 
@@ -226,7 +223,7 @@ class CountsReader:
             values: the numbering of that facet.
 
         Raises:
-            ConfigurationSwitched: as `numbering_of`.
+            FacetRenumbered: as `numbering_of`.
         """
         answers, position = self._answers, self._position
         self._position += 1

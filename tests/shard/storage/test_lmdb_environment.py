@@ -350,14 +350,14 @@ def test_a_commit_needs_no_file_descriptor(
 @pytest.mark.parametrize(
     ("number", "cause"),
     [
-        (errno.EMFILE, "file descriptors"),
-        (errno.ENOMEM, "address space"),
-        (errno.EACCES, "permissions"),
-        (errno.EROFS, "read-only"),
+        (errno.EMFILE, "file descriptors left; allow more open files"),
+        (errno.ENOMEM, "address space ran out; allow more memory"),
+        (errno.EACCES, "permissions); let the user of the service read"),
+        (errno.EROFS, "read-only; mount it for writing"),
         (errno.EIO, "the disk refused it"),
     ],
 )
-def test_client_is_told_the_cause_and_no_path(number: int, cause: str) -> None:
+def test_client_is_told_cause_and_remedy_but_no_path(number: int, cause: str) -> None:
     with pytest.raises(InternalError) as caught, explaining_refusal("to make the index"):
         raise OSError(number, os.strerror(number), "/some/folder/data.mdb")
     assert cause in caught.value.message

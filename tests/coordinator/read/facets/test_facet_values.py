@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from common.deadline import Deadline
-from common.errors import ConfigurationSwitched
+from common.errors import FacetRenumbered
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import FacetCounts, FacetValuesRequest, FacetValuesResponse
 from coordinator.cluster.cache_budget import CacheBudget
@@ -55,7 +55,7 @@ async def test_values_sent_before_a_restart_do_not_replace_those_sent_since(
     arrives[8].set()
     await asyncio.gather(since, another)
     arrives[7].set()
-    with pytest.raises(ConfigurationSwitched, match="rebuilt on shard 0"):
+    with pytest.raises(FacetRenumbered, match="rebuilt on shard 0"):
         await before
     values = cache.values("tags")
     assert values.epoch(0) == 8

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ConfigurationSwitched
+from common.errors import FacetRenumbered
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
@@ -139,7 +139,7 @@ def test_counts_by_numbers_of_before_a_restart_are_not_added_up_by_those_of_afte
     numbering = numbering_of(values, before, 0)
     # While the search waits for its items, another one learns what the restarted shard has.
     values.extend(0, 8, 0, KeyArena.of(["crime", "drama"]))
-    with pytest.raises(ConfigurationSwitched, match="rebuilt on shard 0"):
+    with pytest.raises(FacetRenumbered, match="rebuilt on shard 0"):
         CountsReader(before).next(values)
     # A thread that adds up meanwhile goes on with the numbers it has found.
     assert numbering.to_number[0, :2].tolist() == [0, 1]
