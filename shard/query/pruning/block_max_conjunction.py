@@ -62,7 +62,9 @@ from shard.query.proximity.proximity_ranking import (
 from shard.query.proximity.proximity_scores import Proximity
 from shard.query.pruning.score_bounds import (
     CODES,
+    GROUP_MASK,
     GROUP_SHIFT,
+    GROUPS_PER_WORD,
     BlockBounds,
     GroupBounds,
     docs_in_blocks,
@@ -95,8 +97,6 @@ _DEEP_FACTOR: Final = 8
 """Group bounds pay off for a term with at least this many documents per requested hit."""
 _DEEP_FIRST: Final = 6
 """Documents scored first by group bounds, per requested hit."""
-_GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
-_GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
 _ONE: Final = uint64(1)
 
 
@@ -185,9 +185,9 @@ def _count_by_code(members: U64Array, codes: U8Array, counts: I64Array) -> None:
     """Count documents by their group's bound, in every `_SAMPLE_STEP`-th word of a bitset."""
     counts[:] = 0
     for word in range(0, len(members) - 1, _SAMPLE_STEP):
-        for part in range(_GROUPS_PER_WORD):
-            group = members[word] >> uint64(part << GROUP_SHIFT) & _GROUP_MASK
-            counts[codes[word * _GROUPS_PER_WORD + part]] += count_ones(group)
+        for part in range(GROUPS_PER_WORD):
+            group = members[word] >> uint64(part << GROUP_SHIFT) & GROUP_MASK
+            counts[codes[word * GROUPS_PER_WORD + part]] += count_ones(group)
 
 
 @kernel
@@ -196,11 +196,11 @@ def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int)
     chosen = np.empty(len(members), np.uint64)
     for word in range(len(members)):
         mask = uint64(0)
-        first = word * _GROUPS_PER_WORD
-        for part in range(min(_GROUPS_PER_WORD, len(codes) - first)):
+        first = word * GROUPS_PER_WORD
+        for part in range(min(GROUPS_PER_WORD, len(codes) - first)):
             code = int64(codes[first + part])
             is_chosen = uint64((code >= least) & (code <= greatest))
-            mask |= (_GROUP_MASK * is_chosen) << uint64(part << GROUP_SHIFT)
+            mask |= (GROUP_MASK * is_chosen) << uint64(part << GROUP_SHIFT)
         chosen[word] = members[word] & mask
     return list_all_docs(chosen, count_docs(chosen))
 

@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 GROUP_SHIFT: Final = 4
 """log2 of a group's documents: `doc >> GROUP_SHIFT` is its group; a group is 16 bits of a bitset.
 """
+GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
+"""Groups in a word of a bitset."""
+GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
+"""The bits of the first group of a word."""
 CODES: Final = 256
 _CODE_SHIFT: Final = 24
 """Shift from the score of a word of weight 1 to its code."""

@@ -176,11 +176,15 @@ def test_the_best_of_several_terms_are_those_of_all(
             BACKGROUND_TASKS.run_all()
 
 
-@pytest.mark.parametrize(("text", "k"), [("tide sea", 3), ("sea", DEEP_HITS_MIN)])
+@pytest.mark.parametrize(
+    ("text", "required", "k"),
+    [("tide sea", 2, 3), ("sea", 1, DEEP_HITS_MIN), ("tide sea", 1, 3)],
+)
 def test_bounds_say_which_documents_are_scored(
-    common: Segment, registry: FieldRegistry, text: str, k: int
+    common: Segment, registry: FieldRegistry, text: str, required: int, k: int
 ) -> None:
-    prepared = PreparedQuery(make_query(text), registry, LANGUAGES)
+    query = msgspec.structs.replace(make_query(text), required=required)
+    prepared = PreparedQuery(query, registry, LANGUAGES)
     evaluation = Evaluation(common, prepared)
     match_text(SegmentView(common), prepared, None, k)
     BACKGROUND_TASKS.run_all()
