@@ -15,7 +15,7 @@
     │   └── DeadlineExceeded 504
     ├── StaleRequest         503  what it was prepared with has changed: it is run again
     │   ├── ConfigurationSwitched  the configuration that parsed it is being replaced
-    │   └── FacetRenumbered        a shard was restarted, and numbers facet values anew
+    │   └── FacetRenumbered        a shard was restarted, and numbers facet values again
     ├── ReplicaLost      503  the host of a shard is gone: the coordinator asks another one
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
@@ -184,7 +184,7 @@ class ConfigurationSwitched(StaleRequest):
 
 
 class FacetRenumbered(StaleRequest):
-    """A shard was restarted after it counted a facet, and numbers the values anew since."""
+    """A shard was restarted after it counted a facet, and numbers the values differently since."""
 
     default_code = "shard_unavailable"
 

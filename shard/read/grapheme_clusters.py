@@ -7,7 +7,8 @@
     한      Hangul as separate jamo            no cut within a syllable
 
 These are the extended grapheme clusters of UAX #29, but for what no text has: marks after control
-characters, letters after Arabic number signs. A character longer than `_BYTES_MAX` is cut anywhere.
+characters, letters after Arabic number signs. A character longer than `_BYTES_MAX` is cut anywhere,
+and so are flags after `_FLAGS_BYTES_MAX` of others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final
 
 _BYTES_MAX: Final = 128
 """Bytes on either side of a place in which a cut is looked for."""
+_FLAGS_BYTES_MAX: Final = 1024
+"""Bytes before a place in which flags side by side are counted."""
 _JOINER: Final = "\u200d"
 _VIRAMA: Final = 9
 """Canonical combining class of the signs that join a consonant to the next one."""
@@ -67,7 +70,9 @@ def _may_cut(encoded: bytes, at: int) -> bool:
         return False
     if _is_regional(before) and _is_regional(after):
         first = at - 4
-        while _is_regional(encoded[first - 4 : first].decode("utf-8", "ignore")):
+        while at - first < _FLAGS_BYTES_MAX and _is_regional(
+            encoded[first - 4 : first].decode("utf-8", "ignore")
+        ):
             first -= 4
         return (at - first) // 4 % 2 == 0
     return not (_is_of_syllable(before) and _follows_in_syllable(after))

@@ -253,3 +253,17 @@ def test_chords_are_charged_to_a_cache_and_done_without_where_it_is_too_small(
     assert COLUMN_CACHE.size - before >= 400 * 12
     monkeypatch.setattr(COLUMN_CACHE, "bytes_max", 400 * 12)
     assert column.closest(docs, 0.0, 3.0, 2).tolist() == docs.tolist()
+
+
+def test_starts_of_points_are_charged_to_a_cache() -> None:
+    builder = Builder(IndexConfiguration())
+    batch = [{"id": i, "_geo": [{"lat": i / 9, "lng": 3}] * (i % 3)} for i in range(400)]
+    segment = builder.build(batch)
+    column = geo_column(segment, builder.registry.number("_geo") or 0)
+    assert column is not None
+    gc.collect()
+    COLUMN_CACHE.sweep()
+    before = COLUMN_CACHE.size
+    distances = column.nearest(np.arange(400, dtype=np.uint32), 0.0, 3.0)
+    assert np.flatnonzero(np.isnan(distances)).tolist() == list(range(0, 400, 3))
+    assert COLUMN_CACHE.size - before >= 401 * 8
