@@ -114,6 +114,13 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
     reason.ITEM_TOO_LONG: ("invalid_item", "an item may have {item_bytes_max} bytes"),
 }
 
+_OF_FORM: Final = (
+    reason.INCOMPLETE,
+    reason.BAD_KEY,  # as at the end of the first line of an object that is spread over several
+    reason.TRAILING_CONTENT,
+    reason.NOT_AN_OBJECT,
+)
+"""Faults of texts that may be something else than items, one a line."""
 
 _LIMIT_NAME: Final = re.compile(r"\{(\w+)\}")
 
@@ -128,6 +135,7 @@ class ItemError:
         code: error code, see the module.
         message: what is wrong, where, and what would be valid.
         byte: where, counted from 1: in the line, in the body of an array, or in the single item.
+        is_of_form: whether the text may be something else than items, one a line.
     """
 
     position: int
@@ -135,6 +143,7 @@ class ItemError:
     code: str
     message: str
     byte: int
+    is_of_form: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,4 +463,5 @@ def _error(
     if name is not None:
         what = what.replace(name.group(), limits.shown(name.group(1)))
     where = f"{unit} {position}, byte {byte}" if unit else f"byte {byte}"
-    return ItemError(position, identifier, code, f"{where}: {what}", byte)
+    is_of_form = fault in _OF_FORM or (fault == reason.BAD_VALUE and byte == 1)
+    return ItemError(position, identifier, code, f"{where}: {what}", byte, is_of_form)

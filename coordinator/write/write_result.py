@@ -86,11 +86,14 @@ class RejectedItems:
         self._num_max = num_max
         self._unit = unit
         self._is_array = is_array
+        self._may_have_another_form = False
 
     def add(self, errors: Sequence[ItemError]) -> None:
         """Add the errors of a chunk."""
         self.num += len(errors)
         unit = "index" if self._is_array is not None and self._is_array() else self._unit
+        if not self.listed and unit == "line" and errors[:1] and errors[0].position == 1:
+            self._may_have_another_form = errors[0].is_of_form
         for error in errors[: self._num_max - len(self.listed)]:
             listed = {unit: error.position, "code": error.code, "message": error.message}
             if error.id is not None:
@@ -103,7 +106,7 @@ class RejectedItems:
             return
         first = self.listed[0]
         more = f" (and {self.num - 1} more)" if self.num > 1 else ""
-        if first.get("line") == 1 and first["code"] in ("invalid_json", "invalid_item"):
+        if self._may_have_another_form:
             more += _ITEMS_FORM
         raise InvalidRequest(
             f"{first['message']}{more}; nothing was stored",

@@ -29,7 +29,7 @@ from coordinator.cli.sources.column_kinds import (
     converters_of,
     is_comma_number,
 )
-from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
+from coordinator.cli.sources.encodings import checked_encoding, first_wrong_line, marked_encoding
 from coordinator.cli.sources.item_json import pieces_of
 from coordinator.cli.sources.opening_and_decompression import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.prices import amount_of
@@ -327,8 +327,10 @@ class _Table:
                         yield line, row
                     line = reader.line_num + 1
         except UnicodeError as error:
+            with self._opened.open() as again:  # the text was decoded some lines ahead of the rows
+                wrong = first_wrong_line(again, self._encoding)
             raise SourceError(
-                f"{self._opened.name} is not {self._encoding} near line {line}; name its encoding, "
+                f"{self._opened.name} is not {self._encoding} in line {wrong}; name its encoding, "
                 "for example --encoding cp1252 (Windows, Western European)"
             ) from error
         except csv.Error as error:

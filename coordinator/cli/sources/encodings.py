@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from typing import Final
+import io
+from typing import BinaryIO, Final
 
 from coordinator.cli.sources.source import SourceError
 
+_PIECE_BYTES: Final = 64 * 1024
 UTF_16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -39,3 +41,29 @@ def marked_encoding(start: bytes) -> str:
         if len(start) > 1 and zeros.count(0) > 0.9 * len(zeros):
             return name
     return "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
+
+
+def first_wrong_line(stream: BinaryIO, encoding: str) -> int:
+    """Return the first line (from 1) of a text that is not in an encoding; the last, if all are."""
+    inner = codecs.getincrementaldecoder(encoding)()
+    decoder = io.IncrementalNewlineDecoder(inner, translate=True)
+    line = 1
+    while piece := stream.read(_PIECE_BYTES):
+        state = decoder.getstate()
+        try:
+            line += decoder.decode(piece).count("\n")
+        except UnicodeError:
+            decoder.setstate(state)
+            return line + _num_lines_of_good_bytes(decoder, piece)
+    return line
+
+
+def _num_lines_of_good_bytes(decoder: io.IncrementalNewlineDecoder, piece: bytes) -> int:
+    """Return how many lines end in a piece before its first wrong byte."""
+    num_lines = 0
+    for place in range(len(piece)):
+        try:
+            num_lines += decoder.decode(piece[place : place + 1]).count("\n")
+        except UnicodeError:
+            break
+    return num_lines

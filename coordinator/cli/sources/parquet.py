@@ -58,7 +58,7 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
     columns = [
         Column(
             name,
-            f"{schema.field(name).type}{', the id' if name == id_column else ''}",
+            _described(schema.field(name).type, is_id=name == id_column),
             file.metadata.num_rows,
             example_of(first.get(name)),
         )
@@ -71,6 +71,16 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
         num_items=file.metadata.num_rows,
         place_of=lambda number: f"row {number}",
     )
+
+
+def _described(kind: Any, *, is_id: bool) -> str:
+    """Return a type as it is shown; values of bytes alone are not loaded, and that is said."""
+    from pyarrow import types
+
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind)
+    if is_bytes or types.is_fixed_size_binary(kind):
+        return f"{kind}, not loaded"
+    return f"{kind}{', the id' if is_id else ''}"
 
 
 def _in_microseconds(schema: Any) -> Any:

@@ -128,6 +128,10 @@ class TestBulk:
             (b'{"id":1}\n{"id":}', "line 2, byte 7: "),
             (b'[{"id":1},{"id":}]', "item 1, byte 17: "),
             (b"id,name\n1,sea\n", "line 1, byte 1: "),
+            (b"7,sea\n", "line 1, byte 2: "),
+            (b'{\n"id": 1,\n"a": 2}\n', "line 1, byte 2: "),
+            (b'{"id":1} {"id":2}\n', "line 1, byte 10: "),
+            (b'{"id":"\\ud800"}\n', "line 1, byte 8: "),
         ],
     )
     async def test_a_position_is_named_once_and_invalid_json_is_explained(
@@ -140,7 +144,8 @@ class TestBulk:
         text = raised.value.message
         assert text.startswith(message)
         assert text.count("byte") == 1
-        assert ("facetd load also reads CSV" in text) == (b"," in body[:4])
+        is_of_another_form = body[0] not in b"{[" or b"{\n" in body or b"} {" in body
+        assert ("facetd load also reads CSV" in text) == is_of_another_form
 
     async def test_bad_items_are_skipped_on_request(self, make_service: MakeService) -> None:
         service = await make_service()

@@ -204,8 +204,19 @@ class TestCsv:
         marked = "a,b\né,2\n".encode("utf-8-sig")
         assert items_of(read(tmp_path, marked, encoding="utf8")) == [{"a": "é", "b": 2}]
 
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+    @pytest.mark.parametrize("num_lines", [1, 300, 9_000])
+    def test_the_line_of_another_encoding_is_named(
+        self, tmp_path: Path, end: bytes, num_lines: int
+    ) -> None:
+        """Also far ahead of the row that is being read: text is decoded in pieces."""
+        lines = [b"id,title", *(b"%d,caf\xc3\xa9" % i for i in range(num_lines)), b"x,caf\xe9"]
+        for rest in ([], [b"7,tea"] * 20_000):
+            with pytest.raises(SourceError, match=f"not utf-8 in line {num_lines + 2}; name its"):
+                read(tmp_path, end.join([*lines, *rest]))
+
     def test_text_of_another_encoding_than_named_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="is not utf-16 near line 1; name its encoding"):
+        with pytest.raises(SourceError, match="is not utf-16 in line 1; name its encoding"):
             items_of(read(tmp_path, "a,b\n1,2\n", encoding="utf-16"))
 
     @pytest.mark.parametrize("encoding", ["klingon", "hex", "idna", "a\0b"])

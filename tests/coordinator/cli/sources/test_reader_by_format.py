@@ -146,6 +146,19 @@ class TestParquet:
             "took": 5e-6,
         }
 
+    def test_bytes_are_not_loaded_and_that_is_shown(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        kinds = (arrow.binary(), arrow.large_binary(), arrow.binary(1))
+        columns = {f"raw{i}": arrow.array([b"x"], kind) for i, kind in enumerate(kinds)}
+        parquet.write_table(arrow.table({"id": [1], **columns}), tmp_path / "x.parquet")
+        source = reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
+        assert items_of(source) == [{"id": 1}]
+        assert [one.kind.rpartition(", ")[2] for one in source.columns] == [
+            "the id",
+            *["not loaded"] * 3,
+        ]
+
     def test_a_map_is_an_object(self, tmp_path: Path) -> None:
         arrow = pytest.importorskip("pyarrow")
         parquet = pytest.importorskip("pyarrow.parquet")
