@@ -7,7 +7,8 @@ A step is the first of these that there is to do:
     2. write segments in memory to files, once there are enough of them, or once it is idle if they
        were indexed again at open: the next open and closing then have nothing to do
     3. write the text columns that searches have made to files
-    4. name the new files in the manifest (then remove the old ones)
+    4. once it is idle, make those that searches are likely to need (`prepared_texts`)
+    5. name the new files in the manifest (then remove the old ones)
 
 Any step may be killed at any moment, and is retried later if the disk is full (by
 `merge_scheduler`, whose thread calls this): the truth depends on none of them, and a search sees
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.carried_columns import carry_columns, view_of_merged
+from shard.segment.columns.prepared_texts import is_prepared, prepare_texts, set_prepared
 from shard.segment.columns.text_columns import adopt_texts, texts_to_write
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
@@ -46,13 +48,20 @@ prefix lists than they, and room for it and for temporary arrays."""
 _log = Log("shard")
 
 
-def work(partition: Partition, *, is_idle: bool, flushes_all: bool = False) -> bool:
+def work(
+    partition: Partition,
+    *,
+    is_idle: bool,
+    flushes_all: bool = False,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> bool:
     """Do one step for an index: merge, write to files, or name them; return whether there was one.
 
     Args:
         partition: the index.
         is_idle: whether nothing was written for a while.
         flushes_all: whether segments in memory are written to files however small they are.
+        is_wanted: whether to go on with a step that may be given up, asked every few milliseconds.
 
     Raises:
         OSError: no space left, or the device failed; nothing has changed.
@@ -72,7 +81,8 @@ def work(partition: Partition, *, is_idle: bool, flushes_all: bool = False) -> b
     if chosen is None:
         chosen = _choose_flush(partition, views, sizes, flushes_all=flushes_all)
     if chosen is None:
-        if _write_texts(partition) or partition.is_commit_due:
+        has_written = _write_texts(partition) or (is_idle and _prepare_texts(partition, is_wanted))
+        if has_written or partition.is_commit_due:
             partition.commit_derived()
             return True
         return False
@@ -201,17 +211,53 @@ def _write_texts(partition: Partition) -> bool:
     is_written = False
     for view in partition.newest.views:
         segment = view.segment
-        for field, column in list(texts_to_write(segment)):
-            if not has_room(partition, column.size):
-                return is_written
-            try:
-                file = partition.derived.write_texts(segment, field, column)
-            except OSError as error:
-                _log.warning("a column is not written", index=partition.number, reason=str(error))
-                return is_written
-            adopt_texts(segment, field, file)
-            is_written = True
+        num_written, is_refused = _write_columns(partition, segment, list(texts_to_write(segment)))
+        is_written |= num_written > 0
+        if is_refused:
+            break
     return is_written
+
+
+def _prepare_texts(partition: Partition, is_wanted: Callable[[], bool]) -> bool:
+    """Make text columns of one segment that searches are likely to need; return whether any.
+
+    Where there is no room, or an item is damaged, the searches that need them make them.
+    """
+    snapshot = partition.newest
+    named = partition.generation.configuration.sorting_fields
+    for view in snapshot.views:
+        segment = view.segment
+        if is_prepared(segment, named):
+            continue
+        try:
+            columns = prepare_texts(snapshot, view, named, is_wanted)
+        except InternalError:
+            columns = {}
+            set_prepared(segment, named)
+        num_written, is_refused = _write_columns(partition, segment, columns.items())
+        if is_refused:
+            set_prepared(segment, named)
+        if num_written:
+            return True
+    return False
+
+
+def _write_columns(
+    partition: Partition, segment: Segment, columns: Iterable[tuple[int, Segment]]
+) -> tuple[int, bool]:
+    """Write text columns of a segment to files; return how many, and whether one was refused."""
+    num_written = 0
+    for field, column in columns:
+        if not has_room(partition, column.size):
+            return num_written, True
+        try:
+            file = partition.derived.write_texts(segment, field, column)
+        except OSError as error:
+            _log.warning("a column is not written", index=partition.number, reason=str(error))
+            return num_written, True
+        adopt_texts(segment, field, file)
+        num_written += 1
+    return num_written, False
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:

@@ -217,7 +217,10 @@ class MergeScheduler:
             job.is_merging = True
             started = time.monotonic()
             has_worked = work(
-                job.partition, is_idle=is_idle, flushes_all=is_idle and job.is_flush_due
+                job.partition,
+                is_idle=is_idle,
+                flushes_all=is_idle and job.is_flush_due,
+                is_wanted=lambda: self._is_wanted(job),
             )
             if has_worked:
                 job.num_steps += 1
@@ -246,6 +249,10 @@ class MergeScheduler:
         else:
             job.idle_at = idle_at
             job.num_segments = num_segments
+
+    def _is_wanted(self, job: Job) -> bool:
+        """Return whether nothing waits for the step in progress to end."""
+        return not self._is_stopping and self._jobs.get(job.partition.number) is job
 
     def _tidy(self, job: Job) -> bool:
         """Close the open segment, then purge dead records; return whether there is more to do."""

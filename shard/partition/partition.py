@@ -42,6 +42,7 @@ from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.partition.snapshot_updates import delete_records, with_merged, without_groups
 from shard.partition.snapshots_in_use import SnapshotsInUse
 from shard.partition.stored_index_entry import manifest_entry, put_entry, read_entry, write_entry
+from shard.segment.columns.prepared_texts import is_prepared
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
@@ -448,12 +449,14 @@ class Partition:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is left to merge, to write to a file or to purge."""
+        """Whether nothing is left to merge, to write to a file, to prepare or to purge."""
         views = self._history.newest.views
+        named = self._generation.configuration.sorting_fields
         return (
             len(views) <= 1
             and not self.purge_queue
             and all(view.segment.path is not None for view in views)
+            and all(is_prepared(view.segment, named) for view in views)
         )
 
     @property

@@ -7,6 +7,7 @@ facet_columns      document ↔ facet values; made by facet_column_builder and
 facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
 text_columns       document → texts, ranked
+prepared_texts     those that are made before a search needs them
 iso_dates          dates among texts: when they are
 moments            the same as a column, for boosts
 sort_columns       document → a key that compares as an integer

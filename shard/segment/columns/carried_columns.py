@@ -7,7 +7,8 @@ read. Instead, the merger makes those that are cached for the parts: texts from 
 as a search would.
 
 A column that no search uses any more is carried until the LRU cache drops it. Texts of large
-segments are in files as well (`text_columns`): a start has those of the process before.
+segments are in files as well (`text_columns`): a start has those of the process before, and merges
+carry them for good.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def carry_columns(
     doc_maps: Sequence[NDArray[np.int64]],
     merged: Segment,
 ) -> None:
-    """Make the columns of a merged segment that are cached for its parts.
+    """Make the columns of a merged segment that its parts have.
 
     Args:
         snapshot: has the parts.
@@ -54,6 +55,7 @@ def carry_columns(
     timed = set[int]()
     grouped = set[int]()
     for part in parts:
+        fields.update(part.segment.text_files)
         for key in COLUMN_CACHE.keys_of(part.segment):
             match key:
                 case ("texts", _, int(field)):
@@ -67,8 +69,7 @@ def carry_columns(
     if not fields and not orders and not timed and not grouped:
         return
     view = view_of_merged(parts, doc_maps, merged)
-    for field in sorted(fields):
-        merge_texts(snapshot, parts, doc_maps, view, field)
+    merge_texts(snapshot, parts, doc_maps, view, sorted(fields))
     for field, collation in sorted(orders):
         if not needs_documents(snapshot, view, field):
             sort_column(snapshot, view, field, collation)

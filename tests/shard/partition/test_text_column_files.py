@@ -34,13 +34,13 @@ def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many documents each segment had whose stored items were read for their texts."""
     found: list[int] = []
-    extract = text_columns._extract_texts
+    extract = text_columns.extract_texts
 
-    def note(snapshot: Snapshot, view: Any, field: int) -> Any:
+    def note(snapshot: Snapshot, view: Any, *arguments: Any) -> Any:
         found.append(view.segment.num_docs)
-        return extract(snapshot, view, field)
+        return extract(snapshot, view, *arguments)
 
-    monkeypatch.setattr(text_columns, "_extract_texts", note)
+    monkeypatch.setattr(text_columns, "extract_texts", note)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,14 +104,14 @@ def test_no_search_waits_for_a_column_that_was_in_use(
     snapshot, field = world.snapshot, merge.field
     first, second = snapshot.views
     sort_column(snapshot, first, field, collation)
-    extract = text_columns._extract_texts
+    extract = text_columns.extract_texts
     extracted: list[SegmentView] = []
 
-    def note(snapshot: Any, view: SegmentView, field: int) -> Any:
+    def note(snapshot: Any, view: SegmentView, fields: Sequence[int]) -> Any:
         extracted.append(view)
-        return extract(snapshot, view, field)
+        return extract(snapshot, view, fields)
 
-    monkeypatch.setattr(text_columns, "_extract_texts", note)
+    monkeypatch.setattr(text_columns, "extract_texts", note)
     merge.carry()
 
     assert extracted == [second]  # the part that no search has sorted yet
