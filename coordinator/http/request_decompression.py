@@ -27,7 +27,11 @@ _ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
 
 
 def inflater_of(encoding: str) -> Inflater | None:
-    """Return the decompressor for a content encoding."""
+    """Return the decompressor for a content encoding, in lower case; None: nothing is compressed.
+
+    Raises:
+        UnsupportedMediaType: there is none.
+    """
     if encoding in ("", "identity"):
         return None
     if encoding not in _ENCODINGS:

@@ -179,7 +179,7 @@ def _check_derived(folder: Path, environment: Environment, truth: _Truth, report
     if not _are_files_whole(folder, manifest, report):
         return
     loaded = DerivedFiles(folder).load(manifest)
-    registry = FieldRegistry.from_list(loaded.fields)
+    registry = FieldRegistry(loaded.fields)
     generation = Generation.make(manifest_entry(manifest), registry, loaded.dictionaries)
     covered = BitMap64()
     last_record = -1
@@ -240,7 +240,7 @@ def _compare(
     if is_of_earlier_program(segment):
         report.notes.append(f"{name}: an earlier program wrote it; its next merge makes it smaller")
         names = {one for one in names if not one.startswith(DOCS)}  # compared above, by value
-    differing = sorted(name for name in names if not _are_equal(name, segment, expected))
+    differing = sorted(one for one in names if not _are_equal(one, segment, expected))
     if differing:
         report.problems.append(f"{name}: differs from its items in {', '.join(differing)}")
     for path, one in generation.dictionaries.items():

@@ -260,7 +260,7 @@ class DerivedFiles:
             OSError: no room, or the device failed; the previous manifest stays in force.
         """
         entry, dictionaries = generation.entry, generation.dictionaries
-        fields = tuple(generation.registry.to_list())
+        fields = tuple(generation.registry.paths)
         self._forget_texts(segments)
         try:
             pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}

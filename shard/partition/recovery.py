@@ -116,7 +116,7 @@ class Recovery:
         with self._stores.environment.read() as txn:
             truth = read_state(txn), read_groups(txn), read_tombstones(txn)
         loaded = self._stores.derived.load(manifest, on_first_touch=on_first_touch)
-        registry = FieldRegistry.from_list(loaded.fields)
+        registry = FieldRegistry(loaded.fields)
         generation = Generation.make(self._entry, registry, loaded.dictionaries)
         recovered = Recovered(generation, *truth)
         recovered.damaged = set() if manifest is None else set(manifest.damaged)
@@ -151,9 +151,10 @@ class Recovery:
                 filled.append(segment)
                 start = last + 1
         filled += self._index_again(recovered, range(start, recovered.state.next_record))
-        recovered.damaged.difference_update(recovered.dead.tolist())
-        views = [SegmentView(segment) for segment in filled]
-        recovered.views = delete_records(views, recovered.dead)
+        dead = recovered.dead
+        if recovered.damaged:
+            recovered.damaged.difference_update(dead.tolist())
+        recovered.views = delete_records([SegmentView(segment) for segment in filled], dead)
 
     def _index_again(self, recovered: Recovered, records: range) -> list[Segment]:
         """Return segments of the items of some records; those in compacted tombstones are gone."""

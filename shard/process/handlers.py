@@ -284,7 +284,7 @@ class Handlers:
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""
         registry = self._open[request.index].partition.generation.registry
-        return FieldNamesResponse(tuple(registry.to_list()))
+        return FieldNamesResponse(tuple(registry.paths))
 
     async def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
         """Apply a write group, or several as one."""

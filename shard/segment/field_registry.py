@@ -104,6 +104,9 @@ class FieldRegistry:
     grow. A search that extracts stored documents uses the arrays too: their paths have numbers, and
     a table that has to grow is replaced, not changed.
 
+    Args:
+        paths: get the numbers 0, 1, 2 and so on.
+
     Attributes:
         paths: path by field number; do not change it.
         table: the same for kernels; replaced when it has to grow.
@@ -125,15 +128,6 @@ class FieldRegistry:
     def num_fields(self) -> int:
         """How many paths have numbers; no `__len__`, or an empty registry would be falsy."""
         return len(self.paths)
-
-    @classmethod
-    def from_list(cls, paths: Iterable[str]) -> FieldRegistry:
-        """Return a registry that numbers the paths 0, 1, 2 and so on."""
-        return cls(paths)
-
-    def to_list(self) -> list[str]:
-        """Return the paths by number, for `from_list`."""
-        return list(self.paths)
 
     def number(self, path: str) -> int | None:
         """Return the number of a path, or None if no item or configuration ever had it."""

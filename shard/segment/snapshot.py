@@ -213,8 +213,9 @@ class Snapshot:
 
     def locate(self, record: int) -> tuple[int, int] | None:
         """Return the position in `views` and the ordinal of a record's document, deleted or not."""
+        wanted = np.array([record], np.uint64)
         for position, view in enumerate(self.views):
-            found = docs_of_records(view.segment, np.array([record], np.uint64)).tolist()
+            found = docs_of_records(view.segment, wanted).tolist()
             if found:
                 return position, found[0]
         return None

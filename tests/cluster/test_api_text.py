@@ -142,13 +142,13 @@ def test_irregular_plurals_are_forms_of_their_words(index: Index) -> None:
 def test_stop_words_synonyms_and_language_apply_to_data_already_there(index: Index) -> None:
     index.configure({})
     index.put([{"id": 1, "t": "running television"}, {"id": 2, "t": "the runs"}])
-    before = [index.ids(query=word) for word in ("ran the", "tv", "run ")]
+    before = [index.ids(query=text, prefix="none") for text in ("the television", "tv", "run")]
 
     index.configure(
         {"language": "english", "stop_words": ["the"], "synonyms": [["tv", "television"]]}
     )
 
-    assert before == [[2], [], [2, 1]] or before[1] == []
+    assert before == [[], [], []]
     assert index.ids(query="tv") == [1]
     assert set(index.ids(query="run ", prefix="none")) == {1, 2}
     assert index.ids(query="the television") == [1]

@@ -22,17 +22,14 @@ def warn_of_unknown_names(servers: list[str]) -> None:
     Each look-up runs on a thread of its own: it cannot be cancelled, and a resolver may not answer
     for a server that is gone. After `NAME_SECONDS` it is abandoned.
     """
-
-    def warn(server: str, reason: str) -> None:
-        _log.warning("a server in --log has no address; is it spelled right?",
-                     server=urlsplit(server).hostname or server, reason=reason)  # fmt: skip
+    failures: dict[str, str] = {}
 
     def look_up(server: str) -> None:
         address = urlsplit(server)
         try:
             socket.getaddrinfo(address.hostname, address.port)
         except (OSError, ValueError) as error:
-            warn(server, str(error))
+            failures[server] = str(error)
 
     threads = [Thread(target=look_up, args=(server,), daemon=True) for server in servers]
     for thread in threads:
@@ -40,5 +37,11 @@ def warn_of_unknown_names(servers: list[str]) -> None:
     give_up_at = time.monotonic() + NAME_SECONDS
     for server, thread in zip(servers, threads, strict=True):
         thread.join(max(0.0, give_up_at - time.monotonic()))
-        if thread.is_alive():
-            warn(server, f"no answer within {NAME_SECONDS:.0f} s")
+        is_late = thread.is_alive()
+        reason = f"no answer within {NAME_SECONDS:.0f} s" if is_late else failures.get(server)
+        if reason is not None:
+            _log.warning(
+                "a server in --log has no address; is it spelled right?",
+                server=urlsplit(server).hostname or server,
+                reason=reason,
+            )

@@ -51,13 +51,13 @@ class Verdict(NamedTuple):
         num_equal: hosts with the same data as this one, itself included.
         difference: which hosts differ in what; empty if none does.
         is_outlier: whether two others agree, and outnumber those that agree with this host.
+        num_against: most hosts that agree with each other, and not with this one.
     """
 
     num_equal: int
     difference: str
     is_outlier: bool
     num_against: int = 0
-    """Hosts that agree with each other, and not with this one."""
 
 
 class Comparison(NamedTuple):
@@ -85,17 +85,17 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
     """
     if own.parts:
         return _judge_parts(own, others, names)
-    found = {_contents(own): [own.name]}
-    for one in others.values():
-        found.setdefault(_contents(one), []).append(one.name)
-    equal = found.pop(_contents(own))
+    contents = _contents(own)
+    theirs = {host: _contents(one) for host, one in others.items()}
+    found = Counter(theirs.values())
+    num_equal = 1 + found.pop(contents, 0)
     if not found:
-        return Verdict(len(equal), "", is_outlier=False)
-    most = max(map(len, found.values()))
-    is_outlier = most > max(1, len(equal))
-    differing = [one for one in others.values() if _contents(one) != _contents(own)]
+        return Verdict(num_equal, "", is_outlier=False)
+    most = max(found.values())
+    is_outlier = most > max(1, num_equal)
+    differing = [one for host, one in others.items() if theirs[host] != contents]
     texts = [f"{one.name}: {_difference(own, one, names)}" for one in differing]
-    return Verdict(len(equal), "; ".join(sorted(texts)), is_outlier, most)
+    return Verdict(num_equal, "; ".join(sorted(texts)), is_outlier, most)
 
 
 def _judge_parts(

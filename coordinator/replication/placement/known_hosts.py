@@ -93,14 +93,14 @@ class KnownHosts:
     def warn_of_namesakes(self) -> None:
         """Log each host that has the name of this one, once: orders tell hosts apart by name."""
         for address, other in self.others.items():
-            if other.is_connected and other.name == self._host.name:
-                if address not in self._namesakes:
-                    _log.error(
-                        "another host has the same name; name each with log_host",
-                        name=other.name,
-                        address=address,
-                    )
+            is_namesake = other.is_connected and other.name == self._host.name
+            if is_namesake and address not in self._namesakes:
                 self._namesakes.add(address)
+                _log.error(
+                    "another host has the same name; name each with log_host",
+                    name=other.name,
+                    address=address,
+                )
 
     @property
     def held(self) -> tuple[int, ...]:

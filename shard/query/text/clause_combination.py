@@ -264,10 +264,9 @@ def match_some(
 
     The arguments are those of `match_all`.
     """
-    scratch = SCRATCH
-    scratch.reserve(evaluation.index.num_docs)
+    SCRATCH.reserve(evaluation.index.num_docs)
     touched = empty_bitset(evaluation.index.num_docs)
-    cells = _ClauseCells(scratch.scores, scratch.counts, touched)
+    cells = _ClauseCells(SCRATCH.scores, SCRATCH.counts, touched)
     for i, scored in enumerate(evaluation.query.clauses):
         found = evaluation.score(scored.clause, scored.weights, allowed, among)
         _add_clause(found, i if evaluation.query.is_leading else -1, cells)
@@ -284,8 +283,6 @@ def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | N
     """
     if not evaluation.query.excluded or len(result.docs) == 0:
         return None
-    scratch = SCRATCH
-    scratch.reserve(evaluation.index.num_docs)
     bits = empty_bitset(evaluation.index.num_docs)
     # The query's tiers come from its other clauses; an excluded word may match in any tier.
     any_tier = Evaluation(evaluation.segment, evaluation.prepared, NUM_TIERS - 1)
