@@ -14,7 +14,7 @@
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
     ├── StaleRequest         503  what it was prepared with has changed: it is run again
-    │   ├── ConfigurationSwitched  the configuration that parsed it is being replaced
+    │   ├── ConfigurationSwitched  the configuration that parsed it is being replaced, or is gone
     │   └── FacetRenumbered        a shard was restarted, and numbers facet values again
     ├── ReplicaLost      503  the host of a shard is gone: the coordinator asks another one
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
@@ -177,7 +177,8 @@ class StaleRequest(ServiceError):
 class ConfigurationSwitched(StaleRequest):
     """A shard has, or is about to get, another configuration than the request was parsed with.
 
-    So has a host that does not know the index yet.
+    So has a host that does not know the index yet, and a shard whose index was deleted: the name
+    may denote another one by now.
     """
 
     default_code = "switched"

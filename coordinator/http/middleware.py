@@ -360,8 +360,9 @@ class Middleware:
     async def _wait_switched(self, route: ServedRoute, request: Request) -> None:
         """Wait for a route's index that is switching configuration, and look it up again.
 
-        Then the request is parsed again, under the configuration of that moment. Routes raise no
-        `StaleRequest` once they have changed or sent anything.
+        Then the request is parsed again, under the configuration of that moment, and of the index
+        that has the name then. Routes raise no `StaleRequest` once they have changed or sent
+        anything, unless what they have changed was deleted with its index.
         """
         if route.needs_index:
             await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)

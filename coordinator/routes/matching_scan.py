@@ -79,7 +79,8 @@ async def matching_hits(
         None marks a damaged item.
 
     Raises:
-        ConfigurationSwitched: the configuration changed before the first page, and `is_first`.
+        ConfigurationSwitched: the configuration changed before the first page, and `is_first`; or
+            the index was deleted, and what the request has changed went with it.
         Unavailable: it changed between pages ordered by score, which may have changed with it.
     """
     search = _whole_search(services, request, raw, START, only_ids)
@@ -122,6 +123,8 @@ async def _go_on_switched(
     if not search.query:
         await services.catalog.switched(index, search.timeout_ms / 1000)
         now = services.catalog.indexes.get(index.name)
+    if services.catalog.present(index) is None:
+        raise ConfigurationSwitched("the index has been deleted meanwhile")
     if now is None or now.number != index.number or now is index:
         raise Unavailable(
             f"index {index.name!r} was switched to another configuration in the middle; "

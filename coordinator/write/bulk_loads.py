@@ -21,8 +21,10 @@ from typing import Any, Final, TypeVar
 from common import data_directory
 from common.deadline import Deadline
 from common.errors import (
+    ConfigurationSwitched,
     InternalError,
     InvalidRequest,
+    NotFound,
     PartlyStored,
     ServiceError,
     Unavailable,
@@ -305,6 +307,8 @@ async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceE
 
 def _service_error(error: Exception) -> ServiceError:
     """Return the error that ended a load, as the client gets it."""
+    if isinstance(error, ConfigurationSwitched):  # the body has been read: it cannot run again
+        return NotFound("the index was deleted during the load", code="index_not_found")
     if isinstance(error, ServiceError):
         return error
     _log.error("a load failed halfway", cause=error)  # such as no memory, or no thread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import NotFound
+from common.errors import ConfigurationSwitched, NotFound
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
 
@@ -36,11 +36,13 @@ def check_still_there(state: CatalogState, index: Index) -> None:
         raise no_index(index.name)
 
 
-def index_deleted() -> NotFound:
-    """Return the error of a write that was accepted, and whose index was deleted meanwhile."""
-    return NotFound(
-        "the index was deleted before the write was applied; nothing was written",
-        code="index_not_found",
+def index_deleted() -> ConfigurationSwitched:
+    """Return the error of a write whose index was deleted before it was applied.
+
+    Nothing was written, so the request may begin again: its name may denote another index by now.
+    """
+    return ConfigurationSwitched(
+        "the index was deleted before the write was applied; nothing was written"
     )
 
 

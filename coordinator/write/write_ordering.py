@@ -28,7 +28,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
-from coordinator.write.deleted_index_checks import no_index
+from coordinator.write.deleted_index_checks import index_deleted
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import (
     Parts,
@@ -204,7 +204,7 @@ class EmbeddedLog(WriteLog):
         try:
             await self._catalog.change(change, is_active=False)
             self._catalog.activate()
-            queue.fail_waiting(no_index(index.name))
+            queue.fail_waiting(index_deleted())
             del self._queues[index.number]
             await self._cluster.push_catalog()
             self._cluster.horizons.forget(index.number)
@@ -247,8 +247,8 @@ def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:
     """Return the queue of an index, which must still exist.
 
     Raises:
-        NotFound: `index_not_found`.
+        ConfigurationSwitched: it was deleted.
     """
     if catalog.present(index) is None:
-        raise no_index(index.name)
+        raise index_deleted()
     return log.queue(index.number)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from common.errors import ConfigurationSwitched
+from common.errors import ConfigurationSwitched, NotFound
 from common.process.fault_injection import fault
 from common.process.loop_scheduler import LoopScheduler
 from common.process.request_id_context import carried
@@ -168,7 +168,16 @@ class Handlers:
         return handle
 
     async def _open_and(self, handler: Callable[[R], T | Awaitable[T]], request: R) -> T:
-        with self._open.using(await self._indexes.opened(request.index)):
+        """Open an index, then run a handler.
+
+        Raises:
+            ConfigurationSwitched: the index was deleted after the request's name was looked up.
+        """
+        try:
+            index = await self._indexes.opened(request.index)
+        except NotFound as error:
+            raise ConfigurationSwitched("the index has been deleted meanwhile") from error
+        with self._open.using(index):
             response = handler(request)
             if isinstance(response, Awaitable):
                 return await response

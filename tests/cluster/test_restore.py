@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -37,6 +37,7 @@ ITEMS = [
     }
     for i in range(400)
 ]
+NUM_EXCHANGES = 12
 
 
 def answers(client: Client, name: str) -> Any:
@@ -307,6 +308,58 @@ def wait_until_sources_are_gone(service: Service) -> None:
         return all(index.source is None for index in state.indexes)
 
     wait_until(names_none)
+
+
+@pytest.mark.parametrize("is_by_alias", [False, True])
+def test_name_denotes_an_index_at_every_moment_while_indexes_are_exchanged(
+    tmp_path: Path, is_by_alias: bool
+) -> None:
+    """A request that began on the index that is deleted runs on the one that has the name now."""
+    with serving(tmp_path / "data") as (service, client):
+        fill(client, "films-0")
+        if is_by_alias:
+            assert client.post("/_aliases", {"aliases": {"films": "films-0"}}).status == 200
+        else:
+            assert client.post("/films-0/rename", {"to": "films"}).status == 200
+        stop = threading.Event()
+        failed: list[Reply] = []
+        num_asked = 0
+
+        def ask(number: int) -> None:
+            nonlocal num_asked
+            requests: list[Callable[[Client], Reply]] = [
+                lambda one: one.post("/films/search", {"query": f"sea {num_asked % 400}"}),
+                lambda one: one.post("/_search", {"searches": [{"index": "films"}]}),
+                lambda one: one.get("/films/items", filter="colour = blue"),
+                lambda one: one.post("/films/items/update", {"ids": [1], "fields": {"seen": 1}}),
+            ]
+            with closing(service.client()) as other:
+                while not stop.is_set():
+                    num_asked += 1
+                    reply = requests[(number + num_asked) % len(requests)](other)
+                    if reply.status != 200:
+                        failed.append(reply)
+
+        asking = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in asking:
+            thread.start()
+        try:
+            for number in range(1, NUM_EXCHANGES):
+                name = f"films-{number}"
+                fill(client, name)
+                if is_by_alias:
+                    assert client.post("/_aliases", {"aliases": {"films": name}}).status == 200
+                    assert client.delete(f"/films-{number - 1}").status == 200
+                else:
+                    over = {"to": "films", "replace": True}
+                    assert client.post(f"/{name}/rename", over).status == 200
+        finally:
+            stop.set()
+            for thread in asking:
+                thread.join()
+
+        assert num_asked > NUM_EXCHANGES
+        assert not failed, (len(failed), num_asked, failed[0])
 
 
 def test_index_is_renamed_while_it_is_read_and_written(tmp_path: Path) -> None:

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
+from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, FacetRenumbered, ServiceError
 from coordinator.http import middleware
 from coordinator.read.cursor import Cursor
 from tests.http.conftest import Web
+from tests.http.fakes import CONFIGURATION
+from tests.http.raw_client import Reply
 from tests.waiting import until
+
+
+def soon() -> Deadline:
+    return Deadline.after_ms(20_000)
 
 
 class _SwitchedFor:
@@ -65,6 +72,49 @@ async def test_index_that_went_away_in_its_switch_is_no_503(web: Web) -> None:
     await web.services.administration.delete_index("films")
 
     assert (await asking).code == "index_not_found"
+
+
+async def _replaced_under_writes(web: Web, *late_writes: Any) -> list[Reply]:
+    """Have another index take the name while writes wait for one that is under way."""
+    administration, ingest = web.services.administration, web.services.ingest
+    await administration.configure("films-new", CONFIGURATION)
+    for shard in web.shards:
+        shard.gate.clear()
+    first = asyncio.ensure_future(web.post("/films/items", {"id": 2}))
+    number = web.services.catalog.index("films").number
+    await until(lambda: any(b"2" in shard.documents.get(number, {}) for shard in web.shards))
+    replacing = asyncio.ensure_future(administration.move("films-new", "films", soon()))
+    late = [asyncio.ensure_future(write) for write in late_writes]
+    await until(lambda: ingest.num_waiting() == len(late))
+    for shard in web.shards:
+        shard.gate.set()
+    await replacing
+    assert (await first).status == 200
+    return list(await asyncio.gather(*late))
+
+
+async def test_write_that_waits_while_its_index_is_replaced_goes_to_the_new_one(web: Web) -> None:
+    former = web.services.catalog.index("films")
+
+    replies = await _replaced_under_writes(
+        web,
+        web.post("/films/items", {"id": 3}),
+        web.post("/films/items/delete", {"ids": [4]}),
+    )
+
+    assert [reply.status for reply in replies] == [200, 200]
+    new = web.services.catalog.index("films")
+    assert new.number != former.number
+    kept = [shard.documents.get(new.number, {}) for shard in web.shards]
+    assert sorted(id for documents in kept for id in documents) == [b"3"]
+
+
+async def test_load_whose_index_is_replaced_meanwhile_is_refused(web: Web) -> None:
+    """Its body has been read, and part of it may have been stored in the former index."""
+    (reply,) = await _replaced_under_writes(web, web.post("/films/index", {"id": 3}))
+
+    assert (reply.status, reply.code) == (404, "index_not_found")
+    assert reply.json["error"]["created"] == 0
 
 
 @pytest.mark.parametrize(

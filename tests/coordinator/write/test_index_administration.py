@@ -13,6 +13,7 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import (
+    ConfigurationSwitched,
     Conflict,
     DeadlineExceeded,
     InternalError,
@@ -179,7 +180,7 @@ class TestConfiguration:
         service.shards[0].catalog_gate.set()
         await deleting
         assert service.shards[0].documents == {}
-        with pytest.raises(NotFound):
+        with pytest.raises(ConfigurationSwitched, match="nothing was written"):
             await service.ingest.put_items(index, b'[{"id":2}]', soon())
         with pytest.raises(NotFound):
             await service.administration.delete_index("films")

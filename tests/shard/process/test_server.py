@@ -147,11 +147,11 @@ async def test_index_appears_and_goes_with_the_catalog(shard: ShardProcess) -> N
     await shard.take_catalog(make_entry())
     await shard.put(5, {"id": 1})
     await shard.take_catalog(revision=2)
-    with pytest.raises(ServiceError, match="no such index"):
+    with pytest.raises(ConfigurationSwitched, match="index has been deleted"):
         await shard.search()
     assert list((shard.data / "shard-0").glob("index-*")) == []
     await shard.take_catalog(make_entry(), revision=1)  # a late one
-    with pytest.raises(ServiceError, match="no such index"):
+    with pytest.raises(ConfigurationSwitched, match="index has been deleted"):
         await shard.search()
     await shard.kill()
     shard.start()
