@@ -8,7 +8,8 @@
      "hide": [13],
      "boost": [{"filter": "brand = acme", "factor": 3}],
      "bury": ["condition = used"],                        factor 0.001
-     "filter": "in_stock = true"}
+     "filter": "in_stock = true",
+     "data": {"banner": "tv.webp"}}                       for the page; answers show it
 
 Filters stay texts here; the coordinator parses them like those of requests.
 """
@@ -27,7 +28,7 @@ BURY_FACTOR: Final = 0.001
 FACTOR_MAX: Final = 1_000.0
 POSITION_MAX: Final = 10_000
 NAME_CHARS_MAX: Final = 100
-_MEMBERS: Final = ("name", "when", "pin", "hide", "boost", "bury", "filter")
+_MEMBERS: Final = ("name", "when", "pin", "hide", "boost", "bury", "filter", "data")
 _CONDITIONS: Final = ("query", "filters", "from", "until")
 
 Report: TypeAlias = Callable[[str, str], None]
@@ -69,6 +70,8 @@ class Rule(NamedTuple):
     """Ids."""
     factors: tuple[RuleFactor, ...] = ()
     filter: str | None = None
+    data: dict[str, Any] | None = None
+    """For the page that shows the hits."""
 
 
 class _Mistake(Exception):
@@ -126,16 +129,19 @@ def _parse_rule(value: Any, default_name: str, limits: Limits | None) -> Rule:
             "",
             f"boosts and buries by {len(factors)} filters, more than {limits.shown('boosts_max')}",
         )
-    narrowing = value.get("filter")
+    narrowing, data = value.get("filter"), value.get("data")
+    if data is not None and not isinstance(data, dict):
+        raise _Mistake(".data", 'must be an object such as {"banner": "tv.webp"}')
     rule = Rule(
         name=name,
         pins=pins,
         hidden=hidden,
         factors=tuple(factors),
         filter=None if narrowing is None else _read_filter(narrowing, ".filter"),
+        data=data or None,
     )
-    if not (rule.pins or rule.hidden or rule.factors or rule.filter):
-        raise _Mistake("", "must do something: pin, hide, boost, bury or filter")
+    if not (rule.pins or rule.hidden or rule.factors or rule.filter or rule.data):
+        raise _Mistake("", "must do something: pin, hide, boost, bury, filter or give data")
     return _with_conditions(rule, value.get("when"), limits)
 
 
@@ -261,5 +267,6 @@ def _written_rule(rule: Rule) -> dict[str, Any]:
         "hide": list(rule.hidden),
         "boost": [factor._asdict() for factor in rule.factors],
         "filter": rule.filter,
+        "data": rule.data,
     }
     return {name: one for name, one in document.items() if one}

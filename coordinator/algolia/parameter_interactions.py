@@ -27,6 +27,7 @@ def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
         Mistake: they contradict each other.
     """
     raw = draft.raw
+    choices = choices & draft.configuration.facets.keys()
     _finish_places(draft)
     if not draft.has_syntax:
         raw["query"] = _without_syntax(raw["query"])
@@ -43,15 +44,7 @@ def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
         draft.conditions.append(Condition(facet_condition(group), "facetFilters", facet))
     if draft.counts_groups and "distinct" in raw:
         raw["distinct"]["facets_by"] = "groups"
-    names = list(dict.fromkeys([*draft.facet_names, *sorted(choices)]))
-    for name in names:
-        if name not in draft.configuration.facets:
-            known = ", ".join(draft.configuration.facets) or "none"
-            raise wrong(
-                "facets",
-                f"names {name[:100]!r}, which is not a facet; the facets are {known[:500]}",
-                "invalid_facets",
-            )
+    names = [*_known_facets(draft), *sorted(choices.difference(draft.facet_names))]
     raw["facet_fields"] = names
     raw["facets"] = {name: {**draft.options, "conjunction": name not in choices} for name in names}
     is_shown = raw["per_page"] > 0
@@ -63,6 +56,22 @@ def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
             "fields": draft.snippets, "pre": PRE, "post": POST, "ellipsis": draft.ellipsis
         }  # fmt: skip
         draft.style["has_snippets"] = True
+
+
+def _known_facets(draft: AlgoliaDraft) -> list[str]:
+    """Return the facets to count, without names that are none.
+
+    Pages that search several indexes ask each for the facets of all.
+    """
+    facets = draft.configuration.facets
+    unknown = [name for name in draft.facet_names if name not in facets]
+    if unknown:
+        known = ", ".join(facets) or "none"
+        draft.warnings += [
+            f"facets names {name[:100]!r}, which is not a facet; the facets are {known[:500]}"
+            for name in unknown[: draft.limits.errors_reported_max]
+        ]
+    return [name for name in draft.facet_names if name in facets]
 
 
 def _finish_optional_words(draft: AlgoliaDraft, words: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -19,7 +19,12 @@ from coordinator.algolia.filters import (
 from coordinator.algolia.geo import parse_boxes, parse_point, parse_polygons, parse_radius
 from coordinator.algolia.parameter_errors import UNHONOURED
 from coordinator.algolia.search_draft import AlgoliaDraft, Condition
-from coordinator.parameters.parameter_kinds import Mistake, integer, json_of_text, text
+from coordinator.parameters.parameter_kinds import Mistake, integer, json_of_text, object_of, text
+
+QUERY_TYPES: Final = {"prefixLast": "last", "prefixAll": "all", "prefixNone": "none"}
+"""By `queryType`: our `prefix`."""
+REMOVALS: Final = {"none": "all", "lastWords": "last"}
+"""By `removeWordsIfNoResults`: our `match`."""
 
 
 def _boolean(value: Any) -> bool:
@@ -67,8 +72,7 @@ def read_advanced_syntax(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_query_type(draft: AlgoliaDraft, value: Any) -> None:
-    modes = {"prefixLast": "last", "prefixAll": "all", "prefixNone": "none"}
-    draft.raw["prefix"] = _one_of(value, modes)
+    draft.raw["prefix"] = _one_of(value, QUERY_TYPES)
 
 
 def read_typo_tolerance(draft: AlgoliaDraft, value: Any) -> None:
@@ -87,10 +91,9 @@ def read_optional_words(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_remove_words(draft: AlgoliaDraft, value: Any) -> None:
-    modes = {"none": "all", "lastWords": "last"}
     if value in ("firstWords", "allOptional"):
         raise Mistake("can be none or lastWords only", code=UNHONOURED)
-    draft.raw["match"] = _one_of(value, modes)
+    draft.raw["match"] = _one_of(value, REMOVALS)
 
 
 def read_searched(draft: AlgoliaDraft, value: Any) -> None:
@@ -284,6 +287,10 @@ def read_ellipsis(draft: AlgoliaDraft, value: Any) -> None:
 
 def read_restricted_arrays(draft: AlgoliaDraft, value: Any) -> None:
     draft.style["restricts_arrays"] = _boolean(value)
+
+
+def read_rendering_content(draft: AlgoliaDraft, value: Any) -> None:
+    draft.style["rendering_content"] = object_of(plain(value), "which the answer repeats")
 
 
 def read_members(draft: AlgoliaDraft, value: Any) -> None:

@@ -21,7 +21,13 @@ _GROUPS: Final[Schema] = {
         _TEXT,
     ]
 }
-
+_OBJECT: Final[Schema] = {
+    "anyOf": [
+        {"type": "object"},
+        {"type": "array", "maxItems": 0, "title": "as PHP writes {}"},
+        _TEXT,
+    ]
+}
 _AREAS: Final[Schema] = {
     "anyOf": [
         {
@@ -105,6 +111,8 @@ ROWS: Final = (
     Row("synonyms", readers.read_synonyms, _BOOLEAN, "Whether the index's synonyms apply."),
     Row("enableRules", readers.read_enable_rules, _BOOLEAN,
         "Whether the index's rules apply."),
+    Row("renderingContent", readers.read_rendering_content, _OBJECT,
+        "For the page, such as the order of its facets; the answer repeats it."),
     Row("responseFields", readers.read_members, _TEXTS, "Members of the answer."),
 )  # fmt: skip
 BY_NAME: Final[Mapping[str, Row]] = {row.name: row for row in ROWS}

@@ -2,7 +2,8 @@
 
 An item becomes a hit: `objectID` is its `id` as text, or a digest of its content;
 `_highlightResult` and `_snippetResult` mirror the item's shape, with `{"value", "matchLevel",
-"matchedWords"}` in place of each text. Texts arrive escaped and marked with private-use characters.
+"matchedWords"}` in place of each text, and `fullyHighlighted` where a word of it is marked. Texts
+arrive escaped and marked with private-use characters.
 They leave with the request's tags and unescaped, since this protocol's clients escape them.
 """
 
@@ -43,24 +44,20 @@ class _Analyzers(threading.local):
 _analyzers: Final = _Analyzers()
 _POINTS: Final = "_geoloc"
 _MARKED: Final = re.compile(f"{PRE}([^{PRE}{POST}]*){POST}")
+_WHOLLY_MARKED: Final = re.compile(rf"(?:{PRE}[^{PRE}{POST}]*{POST}|[^\w{PRE}{POST}]|_)*")
+"""Matches a text without a letter or digit outside of its marks."""
 
 
-def search_answer(
-    requested: AlgoliaSearch, result: SearchResult, total_us: int, user_data: Any = None
-) -> dict[str, Any]:
-    """Return the response to one search.
-
-    Args:
-        requested: the search.
-        result: its result.
-        total_us: its duration.
-        user_data: of the index's settings.
-    """
+def search_answer(requested: AlgoliaSearch, result: SearchResult, total_us: int) -> dict[str, Any]:
+    """Return the response to one search, which took this long."""
     search, style = requested.search, requested.style
     facets: dict[str, dict[str, int]] = {}
     stats: dict[str, dict[str, Any]] = {}
+    values_max = {spec.configuration.field: spec.configuration.size for spec in search.facets}
+    has_all_values = True
     for facet in result.facets:
         facets[facet.field] = counts_of(facet)
+        has_all_values &= len(facet.buckets) < values_max[facet.field]
         if facet.stats is not None and facet.stats.count:
             found = facet.stats
             stats[facet.field] = {
@@ -84,21 +81,37 @@ def search_answer(
     if result.cursor is not None:
         answer["cursor"] = result.cursor
     is_whole = result.shards.ok == result.shards.total
+    timings = result.timings
     answer |= {
         "facets": facets,
         "facets_stats": stats,
-        "exhaustive": {"facetsCount": is_whole, "nbHits": is_whole, "typo": is_whole},
+        "exhaustive": {
+            "facetsCount": is_whole,
+            "facetValues": is_whole and has_all_values,
+            "nbHits": is_whole,
+            "rulesMatch": True,
+            "typo": is_whole,
+        },
         "exhaustiveFacetsCount": is_whole,
         "exhaustiveNbHits": is_whole,
         "exhaustiveTypo": is_whole,
         "query": search.query,
         "params": requested.params,
         "index": requested.name,
-        "renderingContent": {},
+        "renderingContent": style.rendering_content,
         "processingTimeMS": total_us // 1000,
+        "serverTimeMS": total_us // 1000,
+        "processingTimingsMS": {
+            "search": timings.search_us // 1000,
+            "facets": timings.facets_us // 1000,
+            "sort": timings.sort_us // 1000,
+            "total": total_us // 1000,
+        },
     }
-    if user_data is not None:
-        answer["userData"] = user_data
+    if result.rules:
+        answer["appliedRules"] = [{"objectID": name} for name in dict.fromkeys(result.rules)]
+    if result.rule_data:
+        answer["userData"] = result.rule_data
     if result.warnings:
         answer["message"] = "; ".join(map(translated_warning, result.warnings))
     if style.members is not None:
@@ -302,10 +315,12 @@ def _marked(text: str, style: Style, words: frozenset[str]) -> dict[str, Any]:
 
 def _mark(text: str, style: Style, words: frozenset[str]) -> dict[str, Any]:
     marked = list(dict.fromkeys(word.lower() for word in _MARKED.findall(text)))
-    level = "none" if not marked else "full" if _has_all(marked, words) else "partial"
+    if not marked:
+        return {"value": text, "matchLevel": "none", "matchedWords": []}
     return {
-        "value": text.replace(PRE, style.pre).replace(POST, style.post) if marked else text,
-        "matchLevel": level,
+        "value": text.replace(PRE, style.pre).replace(POST, style.post),
+        "matchLevel": "full" if _has_all(marked, words) else "partial",
+        "fullyHighlighted": _WHOLLY_MARKED.fullmatch(text) is not None,
         "matchedWords": marked,
     }
 

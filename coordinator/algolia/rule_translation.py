@@ -3,12 +3,13 @@ r"""Algolia's rules in terms of ours (pure).
     {"objectID": "tv", "conditions": [{"pattern": "tv", "anchoring": "contains",
                                        "filters": "category:tv"}],
      "consequence": {"promote": [{"objectID": "7", "position": 0}], "hide": [{"objectID": "9"}],
-                     "params": {"filters": "in_stock:true"}},
+                     "params": {"filters": "in_stock:true"}, "userData": {"banner": "tv.webp"}},
      "validity": [{"from": 1767225600, "until": 1767830400}], "enabled": true}
 
     {"name": "tv", "when": {"query": {"contains": "tv"}, "filters": {"category": ["tv"]},
                             "from": "2026-01-01T00:00:00Z", "until": "2026-01-08T00:00:00Z"},
-     "pin": [{"id": "7", "position": 1}], "hide": ["9"], "filter": "\"in_stock\" IN [\"true\"]"}
+     "pin": [{"id": "7", "position": 1}], "hide": ["9"], "filter": "\"in_stock\" IN [\"true\"]",
+     "data": {"banner": "tv.webp"}}
 
 A rule with several conditions or periods becomes one of ours for each; a rule that is switched off
 becomes none. A member without an equivalent is an error that names it.
@@ -68,7 +69,7 @@ RULE_SCHEMA: Final[dict[str, Any]] = {
         "consequence": {
             "type": "object",
             "description": '{"promote": [{"objectID": "1", "position": 0}], "hide": [{"objectID": '
-            '"2"}], "params": {"filters": "in_stock:true"}}',
+            '"2"}], "params": {"filters": "in_stock:true"}, "userData": {"banner": "tv.webp"}}',
             "examples": [{"promote": [{"objectID": "1", "position": 0}]}],
         },
         "validity": {**_LIST, "description": '[{"from": …, "until": …}], in seconds since 1970.'},
@@ -245,11 +246,13 @@ def _effect(consequence: Mapping[str, Any], param: str) -> dict[str, Any]:
                         "can be true alone: promoted items are hits if they pass the filters",
                     )
             case "userData":
-                raise refused(f"{param}.userData", "cannot be honoured: rules carry no data")
+                effect["data"] = _object(value, f"{param}.userData")
             case "redirect":
                 raise refused(f"{param}.redirect", "cannot be honoured: rules do not redirect")
     if not effect:
-        raise refused(param, "must promote, hide or filter: there is nothing else that rules do")
+        raise refused(
+            param, "must promote, hide, filter or have userData: there is nothing else rules do"
+        )
     return effect
 
 
@@ -339,8 +342,10 @@ def _shown(rule: Mapping[str, Any], _: int) -> dict[str, Any]:
     if rule.get("hide"):
         consequence["hide"] = [{"objectID": str(one)} for one in _as_list(rule["hide"])]
     own = {name: rule[name] for name in ("boost", "bury", "filter") if rule.get(name)}
-    if own:  # in userData: storing this rule again is then an error, as it would lose them
-        consequence["userData"] = own
+    if own:  # in params: storing this rule again is then an error, as it would lose them
+        consequence["params"] = own
+    if rule.get("data"):
+        consequence["userData"] = rule["data"]
     shown = {
         "objectID": rule["name"],
         "conditions": [condition] if condition else [],

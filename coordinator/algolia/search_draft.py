@@ -49,6 +49,7 @@ class AlgoliaDraft:
         marks: fields to highlight; ["*"]: all.
         snippets: fields to cut snippets from.
         ellipsis: where a snippet was cut.
+        warnings: for the response.
     """
 
     def __init__(
@@ -80,3 +81,4 @@ class AlgoliaDraft:
         self.marks: list[str] = ["*"]
         self.snippets: list[str] = []
         self.ellipsis = "…"
+        self.warnings: list[str] = []

@@ -71,6 +71,8 @@ class Style(Struct, frozen=True):
     """Whether the request pages by `offset` and `length`."""
     geo_field: str | None = None
     """Field whose points hits show as `_geoloc`; None: none."""
+    rendering_content: dict[str, Any] = {}
+    """Repeated in the response, for the page."""
 
 
 class AlgoliaSearch(Struct, frozen=True):
@@ -174,7 +176,8 @@ def read_search(
     search = msgspec.structs.replace(
         _restricted(search, draft),
         skip=draft.skip or 0,
-        shown_fields=tuple(_shown_fields(params)),
+        shown_fields=(*_shown_fields(params), *_filtered_fields(draft)),
+        warnings=(*search.warnings, *draft.warnings),
         names_search_fields=search.names_search_fields and "restrictSearchableAttributes" in params,
     )
     return AlgoliaSearch(index.name, search, Style(**draft.style), _shown(params))
@@ -260,16 +263,21 @@ def _read(
 
 def _restricted(search: SearchParameters, draft: AlgoliaDraft) -> SearchParameters:
     """Return a search with the restrictions that none of our parameters can express."""
-    facets = draft.configuration.facets
-    fields = dict(search.filter_fields)
-    for one in draft.conditions:
-        for field in scalar_fields_of(one.filter):
-            if field not in facets:
-                fields.setdefault(field, one.param)
     clauses = (FilterClause(one.filter, one.facet) for one in draft.conditions)
-    return msgspec.structs.replace(
-        search, filters=(*search.filters, *clauses), filter_fields=fields
-    )
+    return msgspec.structs.replace(search, filters=(*search.filters, *clauses))
+
+
+def _filtered_fields(draft: AlgoliaDraft) -> list[NamedField]:
+    """Return the fields that filters name, facets excepted.
+
+    One that no item has is worth a warning only: pages that search several indexes filter each by
+    the fields of all.
+    """
+    fields = {
+        field: one.param for one in draft.conditions for field in scalar_fields_of(one.filter)
+    }
+    facets = draft.configuration.facets
+    return [NamedField(param, field) for field, param in fields.items() if field not in facets]
 
 
 def _shown(params: Mapping[str, Any]) -> str:

@@ -23,7 +23,9 @@ from common.index_configuration_parser import parse_stored
 from common.limits import Limits
 from common.search_option_parsers import parse_weighted_field
 from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
+from coordinator.algolia.parameter_readers import QUERY_TYPES, REMOVALS
 from coordinator.algolia.parameter_table import BY_NAME
+from coordinator.algolia.search_draft import HITS_PER_PAGE, VALUES_PER_FACET
 from coordinator.algolia.search_request import SearchedIndex, read_search
 
 KEY: Final = "algolia"
@@ -39,6 +41,21 @@ _OF_INDEX: Final = frozenset(
 _ATTRIBUTES: Final = frozenset(("searchableAttributes", "attributesForFaceting"))
 _KEPT: Final = frozenset(("attributeForDistinct", "userData", "numericAttributesForFiltering"))
 _OF_SEARCHES: Final = frozenset(BY_NAME) - {"query", "page", "offset", "length", "removeStopWords"}
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(
+        (
+            *("searchableAttributes", "attributesToRetrieve", "unretrievableAttributes"),
+            *("attributesToHighlight", "attributesToSnippet", "attributeForDistinct"),
+            *("optionalWords", "numericAttributesForFiltering"),
+        )
+    ),
+    "hitsPerPage": HITS_PER_PAGE,
+    "maxValuesPerFacet": VALUES_PER_FACET,
+    "highlightPreTag": "<em>",
+    "highlightPostTag": "</em>",
+    "separatorsToIndex": "",
+}
+"""Settings that every index has before others are sent."""
 _DECORATED: Final = re.compile(r"(searchable|filterOnly|afterDistinct|unordered|ordered)\((.+)\)\Z")
 
 
@@ -64,7 +81,7 @@ def settings_schema() -> dict[str, Any]:
             "description": "The field that distinct searches group by.",
         },
         "numericAttributesForFiltering": {**names, "description": "Kept; all numbers can filter."},
-        "userData": {"description": "Anything; every answer has it."},
+        "userData": {"description": "Anything; settings show it."},
     }
     of_searches = {
         name: {**BY_NAME[name].schema, "description": BY_NAME[name].description}
@@ -113,7 +130,12 @@ def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dic
     facets: list[str] = list(configuration.facets)
     filtered = kept.pop("filterOnly", None)
     facets += [f"filterOnly({name})" for name in (filtered if isinstance(filtered, list) else ())]
-    settings: dict[str, Any] = {"version": 2, "attributesForFaceting": facets, **kept}
+    settings: dict[str, Any] = {
+        "version": 2,
+        **_defaults(configuration),
+        "attributesForFaceting": facets,
+        **kept,
+    }
     fields = configuration.searchable_fields
     if fields is not None:
         by_weight: dict[float, list[str]] = {}
@@ -137,6 +159,16 @@ def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dic
     return settings
 
 
+def _defaults(configuration: IndexConfiguration) -> dict[str, Any]:
+    """Return the settings of an index to which none were sent."""
+    query_types = {prefix: name for name, prefix in QUERY_TYPES.items()}
+    removals = {match: name for name, match in REMOVALS.items()}
+    settings = {**_DEFAULTS, "queryType": query_types[configuration.prefix]}
+    if configuration.match in removals:
+        settings["removeWordsIfNoResults"] = removals[configuration.match]
+    return settings
+
+
 def changed(
     document: Mapping[str, Any], settings: Mapping[str, Any], limits: Limits
 ) -> dict[str, Any]:
@@ -148,6 +180,7 @@ def changed(
     result = dict(document)
     kept = dict(stored(document))
     sent = _sent(document)
+    initial = _defaults(parse_stored(result))
     defaults: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "version":
@@ -166,7 +199,7 @@ def changed(
             if name == "numericAttributesForFiltering":
                 _names(name, value)
             kept[name] = value
-        else:
+        elif name in kept or name not in initial or value != initial[name]:
             defaults[name] = value
     if not isinstance(kept.get("attributeForDistinct", ""), str):
         raise _refused("attributeForDistinct", "must name a field", WRONG)

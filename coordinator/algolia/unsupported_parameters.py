@@ -59,7 +59,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "minProximity": ((1,), "proximity is configured per index"),
     "attributeCriteriaComputedByMinProximity": (_NO, "ranking has no criteria"),
     "attributeCriteriaComputedBy": ((), "ranking has no criteria"),
-    "renderingContent": (({},), "answers have no rendering content"),
     "explain": (_EMPTY, "ask POST /{index}/search with show=score_details"),
     # settings of an index
     "unretrievableAttributes": (_EMPTY, "keys do not hide fields; leave them out of the objects"),

@@ -190,6 +190,8 @@ def _more_meta(result: SearchResult, total_us: int, shows_timings: bool) -> byte
     more: dict[str, Any] = {}
     if result.rules:
         more["rules"] = result.rules
+    if result.rule_data:
+        more["rule_data"] = result.rule_data
     if result.match is not None:
         more["match"] = result.match
     if result.dropped_words:

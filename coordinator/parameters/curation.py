@@ -157,8 +157,8 @@ def curated(
     rules: Sequence[CompiledRule],
     words: tuple[str, ...],
     timestamp: int,
-) -> tuple[SearchParameters, list[str]]:
-    """Apply the matching rules to a search; return the new search and the names of these rules.
+) -> tuple[SearchParameters, list[Rule]]:
+    """Apply the matching rules to a search; return the new search and these rules.
 
     Args:
         parameters: of the search.
@@ -199,7 +199,7 @@ def curated(
         filter_fields=fields,
         pins=tuple(sorted(pins.values(), key=lambda pin: pin.position)),
     )
-    return changed, [one.rule.name for one in holding]
+    return changed, [one.rule for one in holding]
 
 
 def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:

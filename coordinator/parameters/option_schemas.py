@@ -96,6 +96,7 @@ RULES: Final = list_of(
         boost=_one_or_more(_FACTOR, _MAX.boosts_max),
         bury=_one_or_more(_EXPRESSION, _MAX.boosts_max),
         filter=_EXPRESSION,
+        data={"type": "object"},
     ),
     _MAX.rules_max,
 )

@@ -153,8 +153,10 @@ _RULES: Final = Parameter(
     'Curation rules, instead of the configured ones: [{"name": "tv week", "when": {"query": '
     '{"contains": "tv"}, "filters": {"category": "tv"}, "from": "2026-11-20", "until": '
     '"2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], "hide": [13], "boost": [{"filter": '
-    '"brand = acme", "factor": 3}], "bury": ["used = true"], "filter": "in_stock = true"}]. '
-    "Pinned items are hits if they pass the filters. `meta.warnings` lists fields of "
+    '"brand = acme", "factor": 3}], "bury": ["used = true"], "filter": "in_stock = true", '
+    '"data": {"banner": "tv.webp"}}]. '
+    "Pinned items are hits if they pass the filters; `meta.rule_data` lists the data of the rules "
+    "that applied. `meta.warnings` lists fields of "
     "`when.filters` that no item has: such a rule never applies.",
     [{"name": "classics first", "pin": [2], "hide": [13]}],
     is_json=True,

@@ -26,8 +26,8 @@ RULES_FAST_CHARS: Final = 2_048
 
 async def curated_search(
     services: ReadServices, index: Index, parameters: SearchParameters, timestamp: int
-) -> tuple[SearchParameters, list[str]]:
-    """Apply the curation rules that match a search; return the new search and their names.
+) -> tuple[SearchParameters, list[Rule]]:
+    """Apply the curation rules that match a search; return the new search and these rules.
 
     Args:
         services: what all kinds of searches share; long rules yield the event loop.

@@ -27,8 +27,9 @@ import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from common.curation_rules import Rule
 from common.deadline import Deadline
 from common.process.loop_scheduler import run_to_completion
 from coordinator.cluster.catalog import Index
@@ -188,7 +189,8 @@ class Search:
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=outcome.timings(started),
             cursor=next_page,
-            rules=rules,
+            rules=[rule.name for rule in rules],
+            rule_data=_rule_data(rules),
             match=parameters.match if requested.match == "auto" and requested.query else None,
             dropped_words=outcome.scored.dropped_words,
             num_words_cut=outcome.scored.num_words_cut,
@@ -200,11 +202,11 @@ class Search:
 
     async def _resolved(
         self, requested: SearchParameters, state: SearchedState
-    ) -> tuple[SearchParameters, list[str]]:
+    ) -> tuple[SearchParameters, list[Rule]]:
         """Return the search to run, with a query for similar items and with rules applied.
 
         Returns:
-            Its parameters; the names of the rules that apply.
+            Its parameters; the rules that apply.
         """
         index = state.index
         parameters = requested
@@ -314,6 +316,15 @@ class Search:
     ) -> None:
         text = None if requested.cursor == START else requested.cursor
         self._leases.note_page(index.number, cursor.horizon, text, has_next=has_next)
+
+
+def _rule_data(rules: Sequence[Rule]) -> list[dict[str, Any]]:
+    """Return the data of rules; rules that differ in their conditions alone say it once."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for rule in rules:
+        if rule.data is not None and (rule.name, rule.data) not in found:
+            found.append((rule.name, rule.data))
+    return [data for _, data in found]
 
 
 def _order_of(hits: Sequence[Hit], parameters: SearchParameters) -> list[HitOrder]:

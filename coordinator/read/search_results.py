@@ -67,6 +67,8 @@ class SearchResult(Struct, frozen=True):
     """Cursor of the next page, if one was requested and there may be more hits."""
     rules: list[str] = []
     """Names of the curation rules that applied."""
+    rule_data: list[dict[str, Any]] = []
+    """Of those that have some: what they say to the page."""
     order: list[HitOrder] = []
     """Sort key of each hit, if the search is merged with others."""
     items_of: ItemsOf | None = None

@@ -152,6 +152,7 @@ async def get_objects(services: Services, request: Request) -> Response:
             param="requests",
         )
     results: list[Any] = []
+    missing: list[str] = []
     read = ItemSum()
     deadline = Deadline.after_ms(limits.request_timeout_ms)
     for one in listed:
@@ -165,10 +166,15 @@ async def get_objects(services: Services, request: Request) -> Response:
         names = _retrieved(wanted.get("attributesToRetrieve"))
         if document is None:
             results.append(None)
+            missing.append(str(wanted["objectID"]))
             continue
         read.add([document])
         results.append(orjson.Fragment(orjson.dumps(object_of(document, names))))
-    return json_response({"results": results})
+    answer: dict[str, Any] = {"results": results}
+    if missing:
+        more = f"; {len(missing)} of {len(listed)} are missing" if len(missing) > 1 else ""
+        answer["message"] = f"ObjectID {missing[0]} does not exist{more}"
+    return json_response(answer)
 
 
 async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:

@@ -105,8 +105,7 @@ async def _answer(
     total_us = result.timings.total_us
     raw = {"params": search.params}
     note_search(services, request, index.name, search.search, result, total_us, raw)
-    user_data = index_settings.stored(index.document).get("userData")
-    answer = partial(search_answer, search, result, total_us, user_data)
+    answer = partial(search_answer, search, result, total_us)
     if sum(map(len, result.items)) > HITS_FAST_BYTES:
         return await asyncio.to_thread(answer)
     return answer()

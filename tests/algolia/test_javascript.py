@@ -98,6 +98,32 @@ def test_facet_values_and_orders(shop: Shop) -> None:
     assert [hit["price"] for hit in answer["sorted"]["hits"]] == [29, 28]
 
 
+def test_a_page_of_several_indexes_filters_each_by_the_fields_of_all(shop: Shop) -> None:
+    """As InstantSearch does: widgets beside `index` widgets concern their indexes as well."""
+    answer = run(
+        "v5",
+        shop,
+        """
+        await client.saveObjects({ indexName: "js-words", objects: [{ objectID: "lamp" }] });
+        const narrowed = { facets: ["brand"], facetFilters: [["brand:B"]], filters: "price > 0" };
+        answer = await client.search(["shop", "js-words"].map(
+            (indexName) => ({ indexName, params: narrowed })));
+        answer.missing = await client.getObjects({ requests: ["lamp", "x", "y"].map(
+            (objectID) => ({ indexName: "js-words", objectID })) });
+        """,
+    )
+
+    products, words = answer["results"]
+    assert products["facets"] == {"brand": {"B": 10}}
+    assert "message" not in products
+    assert (words["nbHits"], words["facets"]) == (0, {})
+    assert "facets names 'brand', which is not a facet" in words["message"]
+    assert "facetFilters names 'brand', in which no item has a value" in words["message"]
+    assert "filters names 'price', in which no item has a value" in words["message"]
+    assert [one and one["objectID"] for one in answer["missing"]["results"]] == ["lamp", None, None]
+    assert answer["missing"]["message"] == "ObjectID x does not exist; 2 of 3 are missing"
+
+
 def test_operations_of_partial_updates(shop: Shop) -> None:
     """Each at once from as many requests as there are: none is lost."""
     answer = run(

@@ -213,10 +213,23 @@ def test_lists_have_the_form_that_clients_read(client: Any) -> None:
     assert client.list_api_keys().keys == []
 
 
-def test_answers_have_the_data_of_the_settings(client: Any) -> None:
+def test_answers_have_the_data_of_rules_and_not_of_the_settings(client: Any) -> None:
+    """Pages read a list, which the object of the settings is not."""
     client.set_settings("data", {"userData": {"banner": 1}})
+    condition = {"pattern": "lamp", "anchoring": "contains"}
+    for object_id, data in (("a", {"banner": "a"}), ("b", {"banner": "b"})):
+        rule = {"objectID": object_id, "conditions": [condition, {"pattern": "lamp 7",
+                "anchoring": "is"}], "consequence": {"userData": data}}  # fmt: skip
+        client.save_rule("data", object_id, rule)
 
-    assert client.search_single_index("data", {}).user_data == {"banner": 1}
+    found = client.search_single_index("data", {"query": "lamp 7"})
+    others = client.search_single_index("data", {"query": "sofa"})
+
+    assert found.user_data == [{"banner": "a"}, {"banner": "b"}]
+    assert found.applied_rules == [{"objectID": "a"}, {"objectID": "b"}]
+    assert (others.user_data, others.applied_rules) == (None, None)
+    assert client.get_settings("data").user_data == {"banner": 1}
+    assert client.get_rule("data", "a").consequence.user_data == {"banner": "a"}
 
 
 def test_pages_that_are_not_there_say_why(client: Any) -> None:

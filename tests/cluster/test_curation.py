@@ -144,6 +144,22 @@ def test_rules_boost_bury_and_narrow(indexes: list[Index]) -> None:
         )
 
 
+def test_answers_list_the_data_of_the_rules_that_applied(indexes: list[Index]) -> None:
+    rules = [
+        {"name": "a", "data": {"banner": 1}},
+        {"name": "b", "data": {"banner": 2}, "when": {"query": {"contains": "sofa"}}},
+        {"name": "c", "hide": [5]},
+        {"name": "d", "data": {"banner": 4}, "filter": "price < 50"},
+        {"name": "d", "data": {"banner": 4}, "when": {"query": {"contains": "lamp"}}},
+    ]
+    meta = answered(indexes, query="red lamp", rules=rules)["meta"]
+    assert meta["rules"] == ["a", "c", "d", "d"]
+    assert meta["rule_data"] == [{"banner": 1}, {"banner": 4}], "what a rule says, it says once"
+    assert "rule_data" not in answered(indexes, query="lamp", rules=rules[2:3])["meta"]
+    refused = indexes[0].post("search", {"rules": [{"data": "x"}]})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "rules[0].data")
+
+
 def test_any_number_of_factors_leaves_scores_that_are_explained(indexes: list[Index]) -> None:
     for factors in ({"bury": ["price >= 0"] * 8}, {"boost": [EVERYTHING] * 8}):
         answer = answered(

@@ -111,6 +111,32 @@ search.addWidgets([
 ]);
 search.start();
 """
+SEVERAL = """
+import instantsearch from "instantsearch.js";
+import {
+  dynamicWidgets, hits, index, menu, queryRuleCustomData, refinementList, searchBox,
+} from "instantsearch.js/es/widgets";
+for (const id of ["box", "countries", "kinds", "banner", "films", "words"])
+  document.querySelector("#root").append(Object.assign(document.createElement("div"), { id }));
+const search = instantsearch({ indexName: "films", searchClient });
+const item = (hit, { html }) => html`<b>${hit.name}</b>`;
+search.addWidgets([
+  searchBox({ container: "#box" }),
+  refinementList({ container: "#countries", attribute: "country", limit: 3 }),
+  queryRuleCustomData({
+    container: "#banner",
+    templates: { default: ({ items }) => items.map((one) => one.text).join() },
+  }),
+  dynamicWidgets({
+    container: "#kinds",
+    widgets: [],
+    fallbackWidget: ({ container, attribute }) => menu({ container, attribute, limit: 2 }),
+  }),
+  hits({ container: "#films", templates: { item } }),
+  index({ indexName: "words" }).addWidgets([hits({ container: "#words", templates: { item } })]),
+]);
+search.start();
+"""
 TOWNS = [
     {
         "id": n,
@@ -198,6 +224,32 @@ def test_docsearch(page: Any, service: Service, tmp_path: Path) -> None:
     page.locator(".DocSearch-Button").click()
     page.locator(".DocSearch-Input").press_sequentially("search")
     wait_until(page, texts(".DocSearch-Hit-title"), ["Search it", "Searching fast"])
+
+
+def test_widgets_of_several_indexes(page: Any, service: Service, tmp_path: Path) -> None:
+    """Widgets at the top concern the index below as well, whose items lack their fields."""
+    service.make_films()
+    service.make_index("words", {}, [{"id": 1, "name": "godfather"}, {"id": 2, "name": "casino"}])
+    content = {"facetOrdering": {"facets": {"order": ["genres"]}}}
+    service.call("PUT", "/1/indexes/films/settings", {"renderingContent": content,
+                 "userData": {"text": "not this"}})  # fmt: skip
+    rule = {"conditions": [{"pattern": "godfather", "anchoring": "is"}],
+            "consequence": {"userData": {"text": "an offer"}}}  # fmt: skip
+    service.call("PUT", "/1/indexes/films/rules/offer", rule)
+    open_page(page, tmp_path, SEVERAL)
+    wait_until(page, texts("#words b"), ["godfather", "casino"])
+    wait_until(page, texts("#kinds .ais-DynamicWidgets-widget .ais-Menu-item:first-child "
+                           ".ais-Menu-label"), ["Action"])  # fmt: skip
+    wait_until(page, texts("#banner .ais-QueryRuleCustomData"), [""])
+
+    page.locator("#box input").fill("godfather")
+    wait_until(page, texts("#banner .ais-QueryRuleCustomData"), ["an offer"])
+    wait_until(page, texts("#words b"), ["godfather"])
+    page.locator("#countries label").first.click()
+    wait_until(page, texts("#words b"), [])
+    asked = {"query": "godfather", "filters": {"country": ["United States"]}, "per_page": 20}
+    answer = service.call("POST", "/films/search", asked)
+    wait_until(page, texts("#films b"), [item["name"] for item in answer["data"]["items"]])
 
 
 def found(service: Service, **request: Any) -> list[int]:

@@ -317,6 +317,27 @@ async def test_settings_are_shown_whatever_the_configuration_has(web: Web) -> No
     assert (await web.get("/1/indexes/films/settings")).json["hitsPerPage"] == 3
 
 
+async def test_an_index_has_the_settings_that_were_not_sent(web: Web) -> None:
+    """Pages read the number of hits from them; scripts send back all that they have read."""
+    configuration = {"prefix": "all", "match": "auto"}
+    await web.post("/films/configuration", configuration)
+
+    settings = (await web.get("/1/indexes/films/settings")).json
+
+    assert (settings["hitsPerPage"], settings["maxValuesPerFacet"]) == (20, 100)
+    assert (settings["highlightPreTag"], settings["highlightPostTag"]) == ("<em>", "</em>")
+    assert settings["searchableAttributes"] is None
+    assert settings["queryType"] == "prefixAll"
+    assert "removeWordsIfNoResults" not in settings  # no word for "auto" there
+    reply = await web.send(
+        request("PUT", "/1/indexes/films/settings", json.dumps(settings).encode())
+    )
+    assert reply.status == 200, reply.body
+    document = web.services.catalog.indexes["films"].document
+    assert {name: document[name] for name in configuration} == configuration
+    assert "algolia" not in document
+
+
 async def test_changes_of_settings_at_the_same_time_are_all_kept(web: Web) -> None:
     synonym = {"type": "synonym", "synonyms": ["film", "movie"]}
     rule = {"consequence": {"hide": [{"objectID": "1"}]}}

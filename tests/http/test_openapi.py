@@ -25,6 +25,7 @@ RULE = {
     "boost": [{"filter": "year = 1999", "factor": 3}],
     "bury": ["year = 2000"],
     "filter": "year > 1900",
+    "data": {"banner": "week.webp"},
 }
 GENRES = {
     "size": 3,

@@ -45,6 +45,7 @@ _KNOWN: Final = (
     *("paginationLimitedTo", "version", "exactOnSingleWordQuery", "highlightPreTag"),
     *("highlightPostTag", "snippetEllipsisText", "alternativesAsExact", "attributesToHighlight"),
     *("attributesToSnippet", "queryType", "optionalWords", "advancedSyntax", "userData"),
+    "renderingContent",
 )
 _USUAL: Final[dict[str, Any]] = {
     **dict.fromkeys(("allowTyposOnNumericTokens", "replaceSynonymsInHighlight"), True),
@@ -61,6 +62,7 @@ _DEFAULTS: Final = (
     *("hitsPerPage", "attributeForDistinct", "distinct", "attributesToRetrieve", "userData"),
     *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
     *("snippetEllipsisText", "maxValuesPerFacet", "advancedSyntax", "optionalWords"),
+    "renderingContent",
 )
 """Settings that become defaults of searches by Algolia's protocol."""
 _EXACTNESS: Final[dict[str, Any]] = {

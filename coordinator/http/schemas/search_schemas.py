@@ -77,6 +77,7 @@ _META: Final = object_schema(
     took_us=COUNT_SCHEMA,
     ignored_words=list_of(TEXT_SCHEMA),
     rules=list_of(TEXT_SCHEMA),
+    rule_data=list_of({"type": "object"}),
     match={"enum": ["all", "last", "any"]},
     dropped_words=list_of(TEXT_SCHEMA),
     words_cut=COUNT_SCHEMA,

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -29,6 +30,8 @@ from coordinator.algolia.search_request import (
 from coordinator.algolia.settings import changed, shown
 from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
 from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.read.facets.bucket_selection import Bucket
+from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.search_results import SearchResult, ShardSummary, Timings
 
 CONFIGURATION, _ = parse_configuration(
@@ -145,7 +148,6 @@ def test_what_concerns_analytics_is_ignored(name: str) -> None:
         ("filters", "brand:", "invalid_filter"),
         ("facetFilters", ["brand"], "invalid_parameter"),
         ("numericFilters", ["price"], "invalid_parameter"),
-        ("facets", ["colour"], "invalid_facets"),
         ("aroundLatLng", "48", "invalid_parameter"),
         ("aroundLatLng", "91,0", "invalid_parameter"),
         ("aroundLatLng", "48,x", "invalid_parameter"),
@@ -273,11 +275,31 @@ def test_filters_of_all_kinds_are_joined() -> None:
         AnyOf("brand", ("A", "B")),
         AnyOf("size", ("L",)),
     ]
-    assert search.filter_fields == {
-        "price": "filters",
-        "year": "numericFilters",
-        "_tags": "tagFilters",
+    assert set(search.shown_fields) == {
+        ("filters", "price"),
+        ("numericFilters", "year"),
+        ("tagFilters", "_tags"),
     }
+
+
+def test_facets_that_are_none_are_left_out_with_a_warning() -> None:
+    """Pages that search several indexes ask each for the facets of all, in all their forms."""
+    requested = read(facets=["colour", "brand"], facetFilters=[["colour:red"], "size:L"])
+    index = SearchedIndex("shop", CONFIGURATION, {})
+    counts = read_search(
+        index,
+        {"facets": "colour", "facetFilters": [["colour:red"]]},
+        DEFAULT_LIMITS,
+        choices=frozenset(["colour"]),
+    )
+
+    assert [spec.configuration.field for spec in requested.search.facets] == ["brand"]
+    assert requested.search.warnings == (
+        "facets names 'colour', which is not a facet; the facets are brand, size",
+    )
+    assert requested.search.shown_fields == (("facetFilters", "colour"),)
+    assert counts.search.facets == ()
+    assert [clause.facet for clause in counts.search.filters] == [None]
 
 
 def test_offset_and_length_are_a_page_from_anywhere() -> None:
@@ -474,11 +496,66 @@ def test_threads_do_not_share_an_analyzer() -> None:
 def test_a_text_that_has_every_word_of_the_query_has_the_full_level(
     query: str, text: str, level: str
 ) -> None:
+    assert highlighted(query, text)["matchLevel"] == level
+
+
+@pytest.mark.parametrize(
+    ("text", "is_whole"),
+    [
+        ("[lamp]", True),
+        ("[lamp], [red]!", True),
+        ("“[lamp]”_", True),
+        ("[lam]p", False),
+        ("a [lamp]", False),
+        ("[lamp] 7", False),
+        ("[lamp] é", False),
+        (f"{'[lamp] ' * 20_000}x", False),
+    ],
+)
+def test_a_text_whose_words_are_all_marked_is_fully_highlighted(text: str, is_whole: bool) -> None:
+    assert highlighted("lamp", text)["fullyHighlighted"] is is_whole
+
+
+def test_a_text_without_a_mark_is_not_said_to_be_highlighted() -> None:
+    assert highlighted("lamp", "sofa") == {
+        "value": "sofa", "matchLevel": "none", "matchedWords": []
+    }  # fmt: skip
+
+
+def test_an_answer_says_whether_all_values_of_a_facet_are_listed() -> None:
+    buckets = [Bucket("a", 2, False), Bucket("b", 1, False)]
+    for size, is_whole in ((3, True), (2, False)):
+        facet = FacetResult("brand", "Brand", 0, buckets, None)
+        result = msgspec.structs.replace(found(b"{}"), facets=[facet])
+        answer = search_answer(read(facets=["brand"], maxValuesPerFacet=size), result, 7_000)
+        assert answer["exhaustive"]["facetValues"] is is_whole
+
+
+def test_an_answer_repeats_the_rendering_content_of_the_request_or_the_settings() -> None:
+    content = {"facetOrdering": {"facets": {"order": ["size", "brand"]}}}
+    for requested in (
+        read(renderingContent=content),
+        read(renderingContent=orjson.dumps(content).decode()),
+        read({"renderingContent": content}),
+    ):
+        assert search_answer(requested, found(b"{}"), 0)["renderingContent"] == content
+    assert search_answer(read(), found(b"{}"), 0)["renderingContent"] == {}
+    with pytest.raises(InvalidRequest, match="renderingContent must be an object"):
+        read(renderingContent=7)
+
+
+def highlighted(query: str, text: str) -> dict[str, Any]:
+    """Return the highlight of a text, whose marks are brackets, in a hit."""
     marked = text.replace("[", PRE).replace("]", POST)
     item = orjson.dumps({"name": re.sub(r"[][]", "", text), "_highlight": {"name": marked}})
-    result = SearchResult(
+    answer = search_answer(read(query=query), found(item), 0)
+    result: dict[str, Any] = orjson.loads(orjson.dumps(answer["hits"][0]))["_highlightResult"]
+    shown: dict[str, Any] = result["name"]
+    return shown
+
+
+def found(item: bytes) -> SearchResult:
+    return SearchResult(
         page=1, per_page=10, total=1, items=[item], facets=[], ranges=[], seq=0, ignored_words=[],
         shards=ShardSummary(1, 1), timings=Timings(1, 1, 1, 1),
     )  # fmt: skip
-    hit = orjson.loads(orjson.dumps(search_answer(read(query=query), result, 0)["hits"][0]))
-    assert hit["_highlightResult"]["name"]["matchLevel"] == level

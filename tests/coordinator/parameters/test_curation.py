@@ -45,7 +45,8 @@ def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) 
         compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
     )
     parameters = SearchParameters(query=query, filters=tuple(map(FilterClause, filters)))
-    return curated(parameters, compiled, wanted_words(query, ANALYZER), timestamp)[1]
+    _, held = curated(parameters, compiled, wanted_words(query, ANALYZER), timestamp)
+    return [rule.name for rule in held]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_rules_add_up() -> None:
         {"pin": [42, {"id": "7", "position": 5}], "boost": {"filter": "a = b", "factor": 3}},
         {"name": "second", "pin": {"id": 42, "position": 9}, "hide": [13], "bury": "used = true"},
         {"when": {"query": "other"}, "hide": [1]},
-        {"filter": "in_stock = true", "hide": [13, "x"]},
+        {"filter": "in_stock = true", "hide": [13, "x"], "data": {"banner": "x"}},
     ]
     rules = parse_rules(listed, DEFAULT_LIMITS, fail)
     assert parse_rules(written(rules), DEFAULT_LIMITS, fail) == rules
@@ -130,7 +131,8 @@ def test_rules_add_up() -> None:
         compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
     )
     search, held = curated(SearchParameters(query="tv"), compiled, ("tv",), NOON)
-    assert held == ["rule 1", "second", "rule 4"]
+    assert [rule.name for rule in held] == ["rule 1", "second", "rule 4"]
+    assert [rule.data for rule in held] == [None, None, {"banner": "x"}]
     assert search.pins == (Pin("42", 1, "rule 1"), Pin("7", 5, "rule 1"))
     assert [(one.factor, one.rule) for one in search.factors] == [
         (3.0, "rule 1"),
@@ -146,7 +148,7 @@ def test_rules_add_up() -> None:
     ("rule", "path", "message"),
     [
         (3, "[0]", "must be an object with some of name, when, pin"),
-        ({}, "[0]", "must do something: pin, hide, boost, bury or filter"),
+        ({}, "[0]", "must do something: pin, hide, boost, bury, filter or"),
         ({"pins": [1]}, "[0].pins", "is unknown; known are name, when, pin"),
         ({"hide": [1.5]}, "[0].hide[0]", "must be the id of an item"),
         ({"pin": [1, 1]}, "[0].pin", "has an item twice"),
@@ -179,7 +181,8 @@ def test_a_query_without_a_word_is_refused_and_a_stored_one_holds_for_nothing(qu
     stored = run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED))
     for typed in ("", "tv", "!!!"):
         words = wanted_words(typed, ANALYZER)
-        assert curated(SearchParameters(query=typed), stored, words, NOON)[1] == ["rule 1"]
+        _, held = curated(SearchParameters(query=typed), stored, words, NOON)
+        assert [rule.name for rule in held] == ["rule 1"]
 
 
 class _Word(str):
@@ -201,7 +204,8 @@ def test_rules_are_not_compared_with_a_long_query_word_by_word() -> None:
     rules = parse_rules(raw, None, fail)
     stored = run_to_completion(compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED))
     words = tuple(map(_Word, ["red", *["tv"] * 252, "lamp7", "red", "ed"]))
-    assert curated(SearchParameters(), stored, words, NOON)[1] == ["rule 8"]
+    _, held = curated(SearchParameters(), stored, words, NOON)
+    assert [rule.name for rule in held] == ["rule 8"]
     assert _Word.num_compared < 1_000
 
 
