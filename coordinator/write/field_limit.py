@@ -29,7 +29,17 @@ import numpy as np
 from common.json.item_scanner import ItemError, ScannedItems
 from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U8, U64, BoolArray, U8Array, U64Array, int64, uint8, uint64
+from common.kernels.types import (
+    U8,
+    U64,
+    BoolArray,
+    I64Array,
+    U8Array,
+    U64Array,
+    int64,
+    uint8,
+    uint64,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +53,13 @@ _HASH_PRIME: Final = uint64(0x100000001B3)
 _FOLD: Final = uint64(32)
 _FREE: Final = uint64(0)
 _DOT: Final = uint8(0x2E)
+
+_ADDED: Final = 0
+"""How adding the paths of an item ends: with all of them, ..."""
+_OVER_LIMIT: Final = 1
+"""... with one too many for the index, ..."""
+_TABLE_FULL: Final = 2
+"""... or with one for which the table must grow first."""
 
 _SLOTS_MIN: Final = 128
 _DEPTH_MAX: Final = 64
@@ -108,6 +125,103 @@ def _add_hashes(hashes: U64Array, slots: U64Array) -> None:
         slots[_find_slot(hashes[i], slots)] = hashes[i]
 
 
+@kernel(inline=True, allocates=False)
+def _pass_mark(
+    byte: U8, depth: int, path_hash: U64, is_key: bool, walk: _Walk
+) -> tuple[int, U64, bool]:
+    """Pass a byte outside of texts: what opens, closes or separates says whose key comes next.
+
+    Returns:
+        (depth, hash of the path there, whether the next text is a key).
+    """
+    is_object, hashes = walk.is_object, walk.hashes
+    if byte == 0x7B:  # {, whose keys continue the path with a dot
+        if depth > 0:
+            path_hash = _hash_step(path_hash, _DOT)
+        depth += 1
+        is_object[depth] = True
+        hashes[depth] = path_hash
+        is_key = True
+    elif byte == 0x5B:  # [, whose elements share the path of its key
+        depth += 1
+        is_object[depth] = False
+        hashes[depth] = path_hash
+    elif byte == 0x7D or byte == 0x5D:  # } or ]
+        depth -= 1
+        is_key = False
+    elif byte == 0x2C:  # , before the next key of an object or element of an array
+        is_key = is_object[depth]
+        path_hash = hashes[depth]
+    return depth, path_hash, is_key
+
+
+@kernel(inline=True, allocates=False)
+def _add_item(
+    payload: U8Array,
+    start: int,
+    end: int,
+    num_fields: int,
+    num_fields_max: int,
+    slots: U64Array,
+    walk: _Walk,
+) -> tuple[int, int]:
+    """Add the paths of an item, until there is no room for one.
+
+    Returns:
+        (how many were added, how that ended: `_ADDED`, `_OVER_LIMIT` or `_TABLE_FULL`).
+    """
+    num_added = 0
+    depth = 0
+    path_hash = _HASH_BASIS
+    position = start
+    is_key = False
+    while position < end:
+        byte = payload[position]
+        position += 1
+        if byte != 0x22:  # numbers, literals and white space pass by, too
+            depth, path_hash, is_key = _pass_mark(byte, depth, path_hash, is_key, walk)
+            continue
+        key_start = position
+        close = find_quote_or_backslash(payload, key_start)
+        has_escapes = payload[close] == 0x5C
+        if has_escapes:
+            close = find_closing_quote(payload, close)
+        position = close + 1
+        if not is_key:
+            continue
+        is_key = False
+        path_hash = walk.hashes[depth]
+        if has_escapes:
+            size = unescape(payload, key_start, close, walk.key, 0)
+            path_hash = _hash_bytes(path_hash, walk.key, 0, size)
+        else:
+            path_hash = _hash_bytes(path_hash, payload, key_start, close)
+        name = path_hash if path_hash != _FREE else uint64(1)
+        slot = _find_slot(name, slots)
+        if slots[slot] != _FREE:
+            continue
+        if num_fields + num_added >= num_fields_max:
+            return num_added, _OVER_LIMIT
+        if 2 * (num_fields + num_added + 1) > len(slots):
+            return num_added, _TABLE_FULL
+        slots[slot] = name
+        walk.added[num_added] = slot
+        num_added += 1
+    return num_added, _ADDED
+
+
+@kernel(inline=True, allocates=False)
+def _take_back(slots: U64Array, added: I64Array, num_added: int) -> None:
+    """Free the slots that an item has filled.
+
+    Last ones first: no other path was put past a slot that is freed, so every chain of the table
+    stays whole.
+    """
+    while num_added > 0:
+        num_added -= 1
+        slots[added[num_added]] = _FREE
+
+
 @kernel(allocates=False)
 def _add_paths(
     items: _Items,
@@ -132,73 +246,23 @@ def _add_paths(
     Returns:
         (item to go on with, number of paths): not the end if the table must grow first.
     """
-    payload = items.payload
-    is_object, hashes, key, added = walk
     for item in range(first, len(items.starts)):
-        num_added = 0
-        depth = 0
-        path_hash = _HASH_BASIS
-        position = items.starts[item]
-        end = items.ends[item]
-        is_key = False
-        while position < end:
-            byte = payload[position]
-            if byte == 0x22:  # a text or a key
-                start = position + 1
-                close = find_quote_or_backslash(payload, start)
-                has_escapes = payload[close] == 0x5C
-                if has_escapes:
-                    close = find_closing_quote(payload, close)
-                position = close + 1
-                if not is_key:
-                    continue
-                is_key = False
-                path_hash = hashes[depth]
-                if has_escapes:
-                    path_hash = _hash_bytes(
-                        path_hash, key, 0, unescape(payload, start, close, key, 0)
-                    )
-                else:
-                    path_hash = _hash_bytes(path_hash, payload, start, close)
-                name = path_hash if path_hash != _FREE else uint64(1)
-                slot = _find_slot(name, slots)
-                if slots[slot] != _FREE:
-                    continue
-                is_over = num_fields + num_added >= num_fields_max
-                if is_over or 2 * (num_fields + num_added + 1) > len(slots):
-                    # Take back what the item has added, last first: no other path was put past a
-                    # slot that is freed, so every chain of the table stays whole.
-                    while num_added > 0:
-                        num_added -= 1
-                        slots[added[num_added]] = _FREE
-                    if not is_over:
-                        return item, num_fields
-                    refused[item] = True
-                    break
-                slots[slot] = name
-                added[num_added] = slot
-                num_added += 1
-                continue
-            # Numbers, literals and white space pass by; what opens and closes says whose keys come.
-            position += 1
-            if byte == 0x7B:  # {, whose keys continue the path with a dot
-                if depth > 0:
-                    path_hash = _hash_step(path_hash, _DOT)
-                depth += 1
-                is_object[depth] = True
-                hashes[depth] = path_hash
-                is_key = True
-            elif byte == 0x5B:  # [, whose elements share the path of its key
-                depth += 1
-                is_object[depth] = False
-                hashes[depth] = path_hash
-            elif byte == 0x7D or byte == 0x5D:  # } or ]
-                depth -= 1
-                is_key = False
-            elif byte == 0x2C:  # , before the next key of an object or element of an array
-                is_key = is_object[depth]
-                path_hash = hashes[depth]
-        num_fields += num_added
+        num_added, ending = _add_item(
+            items.payload,
+            items.starts[item],
+            items.ends[item],
+            num_fields,
+            num_fields_max,
+            slots,
+            walk,
+        )
+        if ending == _ADDED:
+            num_fields += num_added
+            continue
+        _take_back(slots, walk.added, num_added)
+        if ending == _TABLE_FULL:
+            return item, num_fields
+        refused[item] = True
     return len(items.starts), num_fields
 
 
