@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from coordinator.algolia.filters import facet_filter
 from coordinator.algolia.unsupported_parameters import IGNORED
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 _OWN: Final = frozenset(
     (

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from common.limits import Limits
 from common.query import And, AnyOf, Filter, Not, Or, Range
 from common.value_kinds_and_facet_keys import facet_key
-from coordinator.parameters.parameter_kinds import Mistake, json_of_text
+from coordinator.parameters.value_parsers import Mistake, json_of_text
 
 TAGS: Final = "_tags"
 """The field of tags: for `tagFilters`, and for values without a field in `filters`."""

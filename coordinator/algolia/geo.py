@@ -13,7 +13,7 @@ from typing import Any, Final
 from common.limits import Limits
 from common.query import Filter, GeoBox, Or
 from coordinator.parameters.geo import Point, polygon_of, read_metres, read_point
-from coordinator.parameters.parameter_kinds import Mistake, json_of_text
+from coordinator.parameters.value_parsers import Mistake, json_of_text
 
 _BOX_NUMBERS: Final = 4
 _POLYGON_NUMBERS_MIN: Final = 6

@@ -15,8 +15,8 @@ from common.errors import InvalidRequest
 from common.limits import Limits
 from coordinator.algolia.filters import expression_of, parse_filters
 from coordinator.algolia.parameter_errors import UNHONOURED
-from coordinator.parameters.parameter_kinds import Mistake
 from coordinator.parameters.request_decoding import query_parameters
+from coordinator.parameters.value_parsers import Mistake
 
 _ACTIONS: Final[Mapping[str, str]] = {
     "search": "search",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from common.errors import InvalidRequest, ServiceError
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 WRONG: Final = "invalid_parameter"
 UNHONOURED: Final = "unsupported_parameter"

@@ -9,7 +9,7 @@ from common.query import GeoRadius, Or
 from coordinator.algolia.filters import facet_condition
 from coordinator.algolia.parameter_errors import UNHONOURED, wrong
 from coordinator.algolia.search_draft import AlgoliaDraft, Condition
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 PRE: Final = "\ue000"
 POST: Final = "\ue001"

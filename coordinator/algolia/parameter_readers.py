@@ -19,7 +19,7 @@ from coordinator.algolia.filters import (
 from coordinator.algolia.geo import parse_boxes, parse_point, parse_polygons, parse_radius
 from coordinator.algolia.parameter_errors import UNHONOURED
 from coordinator.algolia.search_draft import AlgoliaDraft, Condition
-from coordinator.parameters.parameter_kinds import Mistake, integer, json_of_text, object_of, text
+from coordinator.parameters.value_parsers import Mistake, integer, json_of_text, object_of, text
 
 QUERY_TYPES: Final = {"prefixLast": "last", "prefixAll": "all", "prefixNone": "none"}
 """By `queryType`: our `prefix`."""

@@ -40,7 +40,7 @@ from coordinator.algolia.filters import (
 )
 from coordinator.algolia.stored_rules_and_synonyms import ObjectKind, refused, wrong
 from coordinator.algolia.unsupported_parameters import is_known
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 _CONSEQUENCES: Final = ("promote", "hide", "filterPromotes", "params", "userData", "redirect")
 _MEMBERS: Final = (

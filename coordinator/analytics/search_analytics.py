@@ -34,7 +34,7 @@ from common.process.logs import Log
 from common.process.thread_pool import to_the_end
 from coordinator.analytics.daily_search_counts import Day, SlowSearch
 from coordinator.analytics.heavy_hitters import Values
-from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly
+from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
 
 QUERY_CHARS_MAX: Final = 200
 """Longer texts are cut."""

@@ -28,7 +28,7 @@ from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.proposed_geo_point import offer_geo_point
 from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_overview import show_columns, show_first
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError
 
@@ -59,7 +59,7 @@ class _Load(NamedTuple):
             ClientError: nothing was stored, or what it says.
         """
         try:
-            source = reader_by_format.read(file, self.reading)
+            source = format_dispatch.read(file, self.reading)
             show_columns(source)
             mention_options(source, file, self.reading)
             if self.is_dry:

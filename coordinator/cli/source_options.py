@@ -8,7 +8,7 @@ import click
 
 from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.sources import format_detection
-from coordinator.cli.sources.column_kinds import DECIMALS
+from coordinator.cli.sources.column_type_inference import DECIMALS
 from coordinator.cli.sources.source import ReadOptions
 
 

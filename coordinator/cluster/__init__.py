@@ -17,8 +17,8 @@ catalog_delivery   what each shard has of it
 snapshots_on_disk  copies of all data on disk; made while serving: snapshot_maker
 restore_plan       which indexes a snapshot gives
 
-shared_memory      memory that several coordinators share; of those that only read:
-                   reader_cluster_and_catalog
+shared_memory      memory that several coordinators share; cluster and catalog of those that only
+                   read: read_only_cluster_and_catalog
 shard_copies       where each host has some shards: the copy that is read; local_shards: those of
                    this host
 """

@@ -7,7 +7,8 @@ A request, in the order of its steps:
     request            head and body of one request; compressed bodies:
                        request_decompression
     middleware         what every request goes through before and after its route
-    reader_requests    the same where a reader passes requests on to the owner, as reader_messages
+    reader_coordinator_forwarding  where a reader passes a request on to the owner, by
+                       reader_coordinator_messages
     tracing            the same within a span of OpenTelemetry
     routing            path → function; route: how a handler declares its path
     services           what routes need: search, catalog, shards, …
@@ -26,7 +27,7 @@ Access:
 Counts:
 
     metrics            what is counted; prometheus_metrics: in its format
-    reader_reports     counts of readers, summed by the owner
+    reader_coordinator_reports  counts of readers, summed by the owner
     slow_queries       the slowest searches
 
 The API describes itself:

@@ -15,7 +15,7 @@ from common.setting_conversion import SettingError
 from coordinator.http.aiohttp_connections import Server
 from coordinator.http.listening import BACKLOG, listen
 from coordinator.http.middleware import Middleware
-from coordinator.http.reader_requests import ReaderMiddleware
+from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 from coordinator.http.responses import reset
 from coordinator.http.unsafe_address import check_address
 

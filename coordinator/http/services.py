@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator.http.access_control import Guard
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
-    from coordinator.http.reader_messages import Outbox
+    from coordinator.http.reader_coordinator_messages import Outbox
     from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations

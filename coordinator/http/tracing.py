@@ -24,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from common.errors import ServiceError
 from coordinator.cluster.catalog import program_version
 from coordinator.http.middleware import Middleware
-from coordinator.http.reader_requests import ReaderMiddleware
+from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

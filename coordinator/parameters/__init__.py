@@ -12,7 +12,7 @@ parameters_from_draft  draft → typed, with the index's defaults
 parsed_parameters   the results
 
 readers_by_parameter  one function per parameter
-parameter_kinds     integers, names, fields, …: values that several parameters take
+value_parsers       integers, names, fields, …: values that several parameters take
 filter_clauses      filters and chosen nodes of trees, and which counts leave a filter out
 filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas

@@ -26,9 +26,9 @@ from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not, Or, Under
 from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.parameters.parameter_kinds import Mistake
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.sort_keys import geo_field_of
+from coordinator.parameters.value_parsers import Mistake
 
 ACCEPTED: Final = Limits(
     filter_expression_chars_max=1 << 30, filter_depth_max=100, filter_conditions_max=1 << 30

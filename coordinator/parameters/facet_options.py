@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.search_option_parsers import parse_facet_sort
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.parsed_parameters import FacetSummary
+from coordinator.parameters.value_parsers import (
     Mistake,
     check_field,
     check_members,
@@ -21,7 +22,6 @@ from coordinator.parameters.parameter_kinds import (
     optional_integer,
     read_collation,
 )
-from coordinator.parameters.parsed_parameters import FacetSummary
 
 FACET_OPTIONS: Final = (
     "size",

@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from common.limits import Limits
 from coordinator.parameters.geo import read_metres, read_point
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.parsed_parameters import CubeSpec
+from coordinator.parameters.value_parsers import (
     Mistake,
     check_bounds,
     check_field,
@@ -24,7 +25,6 @@ from coordinator.parameters.parameter_kinds import (
     object_of,
     optional_bool,
 )
-from coordinator.parameters.parsed_parameters import CubeSpec
 
 CALENDARS: Final = ("year", "quarter", "month", "week", "day", "hour")
 SPAN: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]", re.ASCII)

@@ -26,9 +26,9 @@ from coordinator.parameters.filter_objects import (
 )
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.foreign_parameters import MISPLACED
-from coordinator.parameters.parameter_kinds import Mistake, check_field, text
 from coordinator.parameters.parsed_parameters import NamedField, level_of
 from coordinator.parameters.sort_keys import geo_field_of
+from coordinator.parameters.value_parsers import Mistake, check_field, text
 
 
 class Conditions:

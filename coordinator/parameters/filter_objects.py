@@ -37,7 +37,7 @@ from common.query import (
 )
 from common.value_kinds_and_facet_keys import facet_key
 from coordinator.parameters.geo import AREA_MEMBERS, read_area
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.value_parsers import (
     Mistake,
     check_bounds,
     check_value_size,

@@ -51,7 +51,7 @@ from common.value_kinds_and_facet_keys import facet_key
 from coordinator.parameters.filter_objects import count_condition
 from coordinator.parameters.filter_tokens import FilterToken, FilterTokens, invalid_filter
 from coordinator.parameters.geo import check_corners, read_box, read_polygon, read_radius
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 _COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from common.limits import Limits
 from common.query import GeoBox, GeoPolygon, GeoRadius
-from coordinator.parameters.parameter_kinds import Mistake, check_members
+from coordinator.parameters.value_parsers import Mistake, check_members
 
 Point: TypeAlias = tuple[float, float]
 """Latitude and longitude in degrees."""

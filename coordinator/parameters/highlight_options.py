@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from common.limits import Limits
 from common.protocol.messages import HighlightRequest
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.request_decoding import QueryText
+from coordinator.parameters.value_parsers import (
     DIGITS,
     Mistake,
     check_members,
@@ -16,7 +17,6 @@ from coordinator.parameters.parameter_kinds import (
     json_of_text,
     paths,
 )
-from coordinator.parameters.request_decoding import QueryText
 
 SNIPPET_WORDS_DEFAULT: Final = 30
 _DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(

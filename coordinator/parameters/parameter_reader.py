@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from common.errors import ServiceError
 from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.mistakes import Mistakes
-from coordinator.parameters.parameter_kinds import Mistake, json_of_text
 from coordinator.parameters.parameters_from_draft import check_groups, search_parameters
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.search_draft import SearchDraft
+from coordinator.parameters.value_parsers import Mistake, json_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,7 +32,9 @@ from coordinator.parameters import (
 )
 from coordinator.parameters.fields_not_searchable import not_searched, unsearched
 from coordinator.parameters.foreign_parameters import MISPLACED
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.request_decoding import QueryText
+from coordinator.parameters.sort_keys import read_sort_keys
+from coordinator.parameters.value_parsers import (
     DIGITS,
     Mistake,
     boolean,
@@ -46,8 +48,6 @@ from coordinator.parameters.parameter_kinds import (
     paths,
     text,
 )
-from coordinator.parameters.request_decoding import QueryText
-from coordinator.parameters.sort_keys import read_sort_keys
 
 if TYPE_CHECKING:
     from coordinator.parameters.search_draft import SearchDraft

@@ -25,7 +25,6 @@ from msgspec import structs
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from coordinator.parameters.parameter_kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.parameter_reader import ParameterReader
 from coordinator.parameters.parameter_table import (
     EXPLAIN_BY_NAME,
@@ -44,6 +43,7 @@ from coordinator.parameters.parsed_parameters import (
     facet_spec,
 )
 from coordinator.parameters.request_decoding import RawParameters
+from coordinator.parameters.value_parsers import Mistake, check_members, integer, object_of
 
 WEIGHT_MAX: Final = 1_000
 """Greatest weight of a search that is merged with others."""

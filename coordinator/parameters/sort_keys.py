@@ -16,14 +16,14 @@ from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import SortKey
 from coordinator.parameters.geo import read_point
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.request_decoding import QueryText
+from coordinator.parameters.value_parsers import (
     Mistake,
     check_field,
     integer,
     json_of_text,
     read_collation,
 )
-from coordinator.parameters.request_decoding import QueryText
 
 _KEY: Final = re.compile(r"(?:\([^()]*\)|[^,])+")
 """A key, up to a comma outside parentheses."""

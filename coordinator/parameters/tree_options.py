@@ -14,15 +14,15 @@ from common.index_configuration import Hierarchy, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.filter_clauses import Conditions
-from coordinator.parameters.parameter_kinds import (
+from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
+from coordinator.parameters.request_decoding import QueryText
+from coordinator.parameters.value_parsers import (
     Mistake,
     check_members,
     json_of_text,
     names,
     optional_integer,
 )
-from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
-from coordinator.parameters.request_decoding import QueryText
 
 NODES_DEFAULT: Final = 10
 """Nodes that a tree shows below each parent."""

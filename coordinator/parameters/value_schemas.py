@@ -13,8 +13,8 @@ from common.limits import DEFAULT_LIMITS
 from common.search_option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.geo import METRES_MAX
-from coordinator.parameters.parameter_kinds import DIGITS
 from coordinator.parameters.parameter_row import Schema
+from coordinator.parameters.value_parsers import DIGITS
 
 _MAX: Final = DEFAULT_LIMITS
 

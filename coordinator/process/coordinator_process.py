@@ -39,8 +39,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_memory import SharedState
 from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
 from coordinator.http.app import HttpApp, create_app
-from coordinator.http.reader_messages import Inbox
-from coordinator.http.reader_reports import Reports
+from coordinator.http.reader_coordinator_messages import Inbox
+from coordinator.http.reader_coordinator_reports import Reports
 from coordinator.http.services import Services
 from coordinator.http.unsafe_address import UnsafeAddress, is_open_to_all
 from coordinator.process.coordinator_slots import CoordinatorSlot

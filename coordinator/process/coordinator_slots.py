@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from coordinator.cluster.shared_memory import create_shared_state
 from coordinator.http.listening import addresses
-from coordinator.http.reader_messages import create_exchange
+from coordinator.http.reader_coordinator_messages import create_exchange
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.setting_conversion import SettingError
 from coordinator.analytics.search_analytics import ReaderAnalytics
-from coordinator.cluster.reader_cluster_and_catalog import (
+from coordinator.cluster.read_only_cluster_and_catalog import (
     POLL_SECONDS,
     OwnerLeases,
     OwnerOnly,
@@ -33,8 +33,8 @@ from coordinator.cluster.reader_cluster_and_catalog import (
 )
 from coordinator.cluster.shared_memory import SharedState
 from coordinator.http.app import create_app
-from coordinator.http.reader_messages import Outbox
-from coordinator.http.reader_reports import Reporter
+from coordinator.http.reader_coordinator_messages import Outbox
+from coordinator.http.reader_coordinator_reports import Reporter
 from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process

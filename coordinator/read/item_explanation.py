@@ -32,9 +32,9 @@ from common.item_placement import shown_id
 from common.limits import Limits
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
-from coordinator.parameters.parameter_kinds import json_of_text
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_decoding import RawParameters
+from coordinator.parameters.value_parsers import json_of_text
 from coordinator.read.read_services import ReadServices
 from coordinator.read.search import Search
 from coordinator.read.search_results import ExplainedItem, SearchResult

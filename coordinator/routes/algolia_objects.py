@@ -36,8 +36,8 @@ from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES
-from coordinator.parameters.parameter_kinds import Mistake
 from coordinator.parameters.request_decoding import decode_stored
+from coordinator.parameters.value_parsers import Mistake
 from coordinator.read.multi_search_limits import ItemSum
 from coordinator.routes.algolia_conventions import (
     CHANGE,

@@ -15,8 +15,8 @@ from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.parameter_kinds import Mistake, integer
 from coordinator.parameters.request_decoding import decode_json, decode_object
+from coordinator.parameters.value_parsers import Mistake, integer
 from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,

@@ -6,7 +6,7 @@
                   arrive together, indexes take turns (`common/process/loop_scheduler.py`)
     on a thread   reads that are known to take long, and all reads of an index that keeps the loop
                   busy while others are read (`event_loop_share`); indexes take turns
-                  (`reader_threads`)
+                  (`slow_read_threads`)
 
 After a read, a low-priority thread runs the tasks that it has scheduled
 (`shard/caches/background_tasks.py`).
@@ -26,7 +26,7 @@ from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_in_background
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.process.event_loop_share import LoopShare
-from shard.process.reader_threads import Readers
+from shard.process.slow_read_threads import Readers
 
 if TYPE_CHECKING:
     from shard.indexes.open_indexes import OpenIndexes

@@ -1,7 +1,7 @@
 """LMDB, the truth, and the files derived from it.
 
     lmdb_environment     the LMDB environment of an index
-    reader_gate          many readers of it, or one writer alone
+    readers_writer_lock  many readers of it, or one writer alone
     lmdb_meta_page       its meta pages, checked before LMDB trusts them
     lmdb_page_check      its other pages, checked before LMDB follows them
     storage_errors       errors of the disk, and of damaged files

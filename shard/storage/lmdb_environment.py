@@ -18,9 +18,9 @@ destroy the database; with the second, a full disk could.
 The map begins at `MAP_BYTES_MIN`, and grows by the factor `MAP_GROWTH` when a change finds it full:
 a service may have hundreds of environments open, and the system may limit address space. LMDB moves
 the map then, so no transaction may be open: the change is aborted, waits until no reader is inside
-(`reader_gate.py`), lets LMDB remap the file, and runs again. That is rare: three times up to 64
-GiB. Only `copy` takes long: it grows the map first, so that only a writer that needs still more has
-to wait for it.
+(`readers_writer_lock.py`), lets LMDB remap the file, and runs again. That is rare: three times up
+to 64 GiB. Only `copy` takes long: it grows the map first, so that only a writer that needs still
+more has to wait for it.
 
 LMDB trusts its file: it opens a file of 0 bytes as an empty database, and a truncated one kills the
 process with SIGBUS at the first read past its end. So `open` checks the two meta pages before LMDB
@@ -54,7 +54,7 @@ from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_meta_page import MetaPage, read_meta_page
 from shard.storage.lmdb_page_check import DamagedPage, Pages
 from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
-from shard.storage.reader_gate import ReaderGate
+from shard.storage.readers_writer_lock import ReadersWriterLock
 from shard.storage.storage_errors import (
     DamagedEnvironment,
     StorageFailure,
@@ -217,7 +217,7 @@ class Environment:
         self._env = env
         self._map_bytes = int(env.info()["map_size"])
         self._writing = threading.Lock()
-        self._gate = ReaderGate()
+        self._map_lock = ReadersWriterLock()
         with env.begin(write=True) as txn:  # one for all: in a new file each is two syncs
             self._databases = {one: env.open_db(one.value, txn) for one in SubDatabase}
             if fill is not None:
@@ -366,7 +366,7 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end; or memory ran out.
         """
         try:
-            with self._gate.reading(), self._env.begin() as txn:
+            with self._map_lock.reading(), self._env.begin() as txn:
                 yield Transaction(txn, self._databases)
         except lmdb.Error as error:
             raise _unreadable(error) from error
@@ -406,7 +406,7 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end; or memory ran out.
         """
         tree = self._databases[database]
-        self._gate.enter()
+        self._map_lock.enter()
         try:
             with self._env.begin() as txn:
                 get = txn.get
@@ -414,7 +414,7 @@ class Environment:
         except lmdb.Error as error:
             raise _unreadable(error) from error
         finally:
-            self._gate.leave()
+            self._map_lock.leave()
 
     def _grow(self, map_bytes: int) -> None:
         """Enlarge the map, once no transaction is open.
@@ -429,7 +429,7 @@ class Environment:
             raise StorageFull(
                 "the index cannot grow: memory or address space ran out (ulimit -v)"
             ) from error
-        with self._gate.alone():
+        with self._map_lock.alone():
             try:
                 self._env.set_mapsize(map_bytes)
             except lmdb.Error as error:
@@ -438,7 +438,7 @@ class Environment:
             self._mappings = None
 
     def _abort(self, txn: lmdb.Transaction) -> None:
-        with self._gate.alone():
+        with self._map_lock.alone():
             txn.abort()
 
     def change(self, work: Callable[[Transaction], T]) -> T:
@@ -540,7 +540,7 @@ class Environment:
 
     def file_bytes(self) -> int:
         """Return the bytes of data.mdb up to its last page, free pages included."""
-        with self._gate.reading():
+        with self._map_lock.reading():
             return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
@@ -559,7 +559,7 @@ class Environment:
 
     def release_pages(self) -> None:
         """Release the resident pages of the file; see `mapped_page_release`."""
-        with self._gate.reading():
+        with self._map_lock.reading():
             if self._mappings is None:
                 self._mappings = find_mappings(self.data_path)
             for mapping in self._mappings:
@@ -567,7 +567,7 @@ class Environment:
 
     def num_readers(self) -> int:
         """Return the most slots of the reader table that were ever in use."""
-        with self._gate.reading():
+        with self._map_lock.reading():
             return int(self._env.info()["num_readers"])
 
     def last_txn_id(self) -> int:
@@ -600,13 +600,13 @@ class Environment:
             wanted = _map_bytes_for(MAP_ROOM_FACTOR * self.file_bytes(), self.map_bytes_max)
             if wanted > self._map_bytes:
                 self._grow(wanted)
-            self._gate.begin_copy()
+            self._map_lock.begin_copy()
         try:
             self._env.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise self._failure(error) from error
         finally:
-            self._gate.end_copy()
+            self._map_lock.end_copy()
 
 
 def _map_bytes_for(num_bytes: int, map_bytes_max: int) -> int:

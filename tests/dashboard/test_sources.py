@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.proposed_geo_point import offer_geo_point
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from tests.dashboard.conftest import drop_file
@@ -92,7 +92,7 @@ def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) 
         path = tmp_path / name
         path.write_bytes(body)
         try:
-            expected = read_by_command_line(reader_by_format.read(str(path), ReadOptions()))
+            expected = read_by_command_line(format_dispatch.read(str(path), ReadOptions()))
         except SourceError:
             assert found.get("name") == "SourceError", name
             continue
@@ -124,7 +124,7 @@ def test_the_page_reads_tables_without_header_or_quotes_as_the_command_line_does
         has_quotes=options.get("hasQuotes", True),
         null_texts=tuple(options.get("nulls", ())),
     )
-    expected = read_by_command_line(reader_by_format.read(str(path), reading))
+    expected = read_by_command_line(format_dispatch.read(str(path), reading))
     body = base64.b64encode(content.encode()).decode()
     found = page.evaluate(READ, {"name": name, "body": body, "options": options})
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
@@ -161,7 +161,7 @@ def test_the_page_reads_dates_as_the_command_line_does(
     path = tmp_path / "dates.csv"
     path.write_text(DATES)
     expected = read_by_command_line(
-        reader_by_format.read(str(path), ReadOptions(kinds={"a": order}))
+        format_dispatch.read(str(path), ReadOptions(kinds={"a": order}))
     )
     page.goto("/dashboard")
     body = base64.b64encode(DATES.encode()).decode()
@@ -193,7 +193,7 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
     path.write_text(text)
     expected = {
         one.name: [one.has_other_dates, list(one.date_orders) if one.has_other_dates else []]
-        for one in reader_by_format.read(str(path), ReadOptions()).columns
+        for one in format_dispatch.read(str(path), ReadOptions()).columns
     }
     page.goto("/dashboard")
     found = page.evaluate(
@@ -225,7 +225,7 @@ def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path
     path = tmp_path / "lists.csv"
     path.write_text(text)
     expected = {
-        one.name: one.separator for one in reader_by_format.read(str(path), ReadOptions()).columns
+        one.name: one.separator for one in format_dispatch.read(str(path), ReadOptions()).columns
     }
     page.goto("/dashboard")
     found = page.evaluate(
@@ -244,7 +244,7 @@ def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Pat
     text = "id,lat,lng\n1,48.2,16\n2,-7,\n3,,5\n4,-0,1e1\n5, 1.25 ,-180\n"
     path = tmp_path / "places.csv"
     path.write_text(text)
-    source = reader_by_format.read(str(path), ReadOptions(point_fields=("lat", "lng")))
+    source = format_dispatch.read(str(path), ReadOptions(point_fields=("lat", "lng")))
     expected = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
@@ -261,7 +261,7 @@ def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
     text += '{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{}\n'
     path = tmp_path / "spread.json"
     path.write_bytes(text.encode())
-    source = reader_by_format.read(str(path), ReadOptions())
+    source = format_dispatch.read(str(path), ReadOptions())
     source = offer_geo_point(source, "auto" if makes_places else "none")
     page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
@@ -283,7 +283,7 @@ def test_the_page_finds_the_array_of_items_as_the_command_line_does(
     text += f'"data": {{"items": [[1]], "rows": [\n{rows}\n], "more": [{{"id": 9}}]}}, "z": [7]}}\n'
     file = tmp_path / "answer.json"
     file.write_bytes(text.encode())
-    source = reader_by_format.read(str(file), ReadOptions(items_path=path))
+    source = format_dispatch.read(str(file), ReadOptions(items_path=path))
     source = offer_geo_point(source, "auto" if makes_places else "none")
     expected = b"".join(source.pieces()).decode()
     page.goto("/dashboard")
@@ -325,7 +325,7 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
     for name, body in texts.items():
         path = tmp_path / name
         path.write_bytes(body)
-        source = offer_geo_point(reader_by_format.read(str(path), ReadOptions()), "auto")
+        source = offer_geo_point(format_dispatch.read(str(path), ReadOptions()), "auto")
         expected = b"".join(source.pieces()).decode()
         argument = {"name": name, "body": base64.b64encode(body).decode(), "makesPlaces": True}
         found = page.evaluate(READ, argument)
@@ -355,7 +355,7 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
     lines = line + '\n{"at": null}\n{"at": [1]}\n'
     path = tmp_path / "places.ndjson"
     path.write_text(lines)
-    source = reader_by_format.read(str(path), ReadOptions())
+    source = format_dispatch.read(str(path), ReadOptions())
     named = coordinate_fields(source)
     found = list(named) if named and hold_degrees(source, named) else None
     page.goto("/dashboard")
@@ -432,7 +432,7 @@ def test_numbers_in_groups_are_read_on_a_click_as_by_the_command_line(
     path = tmp_path / "groups.csv"
     path.write_text(text + '5,"1,2"\n')
     expected = read_by_command_line(
-        reader_by_format.read(str(path), ReadOptions(kinds={"n": "number"}))
+        format_dispatch.read(str(path), ReadOptions(kinds={"n": "number"}))
     )
     body = base64.b64encode(path.read_bytes()).decode()
     found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"n": "number 1,299.5"}})
@@ -471,7 +471,7 @@ def test_prices_are_read_on_a_click_as_by_the_command_line(
     path = tmp_path / "prices.csv"
     path.write_text(text)
     reading = ReadOptions(kinds={"price": "number"}, decimal=decimal)
-    expected = read_by_command_line(reader_by_format.read(str(path), reading))
+    expected = read_by_command_line(format_dispatch.read(str(path), reading))
     body = base64.b64encode(path.read_bytes()).decode()
     found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"price": kind}})
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]

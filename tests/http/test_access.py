@@ -15,11 +15,11 @@ import pytest
 
 from common.errors import Unavailable
 from common.protocol.messages import FilterClause
-from coordinator.cluster.reader_cluster_and_catalog import ReaderCatalog
+from coordinator.cluster.read_only_cluster_and_catalog import ReaderCatalog
 from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.app import HttpApp
 from coordinator.http.metrics import UNROUTED
-from coordinator.http.reader_requests import ReaderMiddleware
+from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.peers.own_status import HostStatus

@@ -1,4 +1,4 @@
 """Sources of items: files, URLs, stdin and databases; each yields JSON items in pieces.
 
-Start at `reader_by_format`; every reader returns a `source`.
+Start at `format_dispatch`; every format has a `read` that returns a `source`.
 """

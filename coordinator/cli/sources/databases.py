@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from coordinator.cli.sources.declared_kinds import DeclaredKinds
+from coordinator.cli.sources.declared_type_conversion import DeclaredKinds
 from coordinator.cli.sources.postgres_connection import (
     ROWS_AT_ONCE,
     open_connection,

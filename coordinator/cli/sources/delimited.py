@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, pairwise
 from typing import Any, Final
 
-from coordinator.cli.sources.column_kinds import (
+from coordinator.cli.sources.column_type_inference import (
     DATE_ORDERS,
     KINDS,
     ColumnKind,

@@ -3,7 +3,7 @@
  * commas, prices, dates in other notations, lists, coordinates. Each is a sentence, and a click that takes it up.
  */
 
-import { COMMA_NUMBER, GROUPED_NUMBER } from "../sources/column_kinds.js";
+import { COMMA_NUMBER, GROUPED_NUMBER } from "../sources/column_type_inference.js";
 import { button, h } from "./dom.js";
 
 const ORDER_NAMES = { dmy: "Day first", mdy: "Month first" };

@@ -8,7 +8,7 @@
  */
 
 import { plural } from "../format.js";
-import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./column_kinds.js";
+import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./column_type_inference.js";
 import { ORDERS } from "./dates.js";
 import { FIELD, findDegrees, placeOf } from "./places.js";
 import { amountOf } from "./prices.js";

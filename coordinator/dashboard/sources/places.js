@@ -4,7 +4,7 @@
  */
 
 import { parseJson } from "../api.js";
-import { WRITERS } from "./column_kinds.js";
+import { WRITERS } from "./column_type_inference.js";
 
 export const FIELD = "_geo";
 

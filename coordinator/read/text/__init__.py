@@ -1,7 +1,7 @@
 """From the text of a query to weighted clauses, and to other spellings of it.
 
-query_parser           text → clauses; words written together or apart: word_spacings; II for 2:
-                       notations
+query_parser           text → clauses; words written together or apart: word_spacings; II for 2,
+                       "st" for "saint": numerals_and_abbreviations
 relaxation             what "match": "auto" tries, in order
 query_weighting        clauses → weights, by the frequencies over all shards in
                        text_statistics_cache

@@ -47,7 +47,7 @@ from common.index_configuration import IndexConfiguration
 from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word
 from common.search_option_parsers import PrefixMode, TypoMode
-from coordinator.read.text.notations import (
+from coordinator.read.text.numerals_and_abbreviations import (
     LANGUAGE_DEFAULT,
     LANGUAGES_REMEMBERED_MAX,
     notations,

@@ -3,7 +3,7 @@
 filter_bitsets       a filter → the bitset of its documents
 filter_intersection  the same of several, by group
 field_filters        its leaves: filters on one field
-folded_keys          keys without case and accents, for STARTS WITH and CONTAINS
+starts_with_and_contains  facet values by prefix or substring, without case and accents
 filter_only_matches  matches of a search without text; few documents are tested one by one
 disjunctive_facets   matches without the clauses of one facet, for its own counts
 """

@@ -17,7 +17,7 @@ import numpy as np
 
 from common.query import AllOf, AnyOf, Contains, Range, StartsWith
 from common.value_kinds_and_facet_keys import WHOLE_FLOAT_MAX, number_text
-from shard.query.filters.folded_keys import (
+from shard.query.filters.starts_with_and_contains import (
     fold_key,
     fold_keys,
     numbers_alike,

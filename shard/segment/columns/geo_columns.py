@@ -38,7 +38,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.nested_elements import Elements
 from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
-from shard.segment.items.value_parsing import parse_numbers
+from shard.segment.items.numbers_and_facet_keys import parse_numbers
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import fields_of
 

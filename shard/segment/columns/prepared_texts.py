@@ -32,7 +32,7 @@ from shard.segment.columns.text_columns import (
     needs_documents,
 )
 from shard.segment.columns.values_by_column import TEXT_KINDS, group_values
-from shard.segment.items.value_parsing import canonical_keys
+from shard.segment.items.numbers_and_facet_keys import canonical_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -42,8 +42,8 @@ from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_records_and_places import records_of
+from shard.segment.items.numbers_and_facet_keys import canonical_keys
 from shard.segment.items.value_extraction import Extraction, extract
-from shard.segment.items.value_parsing import canonical_keys
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:

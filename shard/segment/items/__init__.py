@@ -1,5 +1,5 @@
 """From the bytes of items to their values.
 
-value_extraction  JSON → values, by field and document
-value_parsing   values → numbers, facet keys
+value_extraction        JSON → values, by field and document
+numbers_and_facet_keys  values → numbers, facet keys
 """

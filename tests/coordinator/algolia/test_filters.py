@@ -18,7 +18,7 @@ from coordinator.algolia.filters import (
     tag_filters,
 )
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.parameters.parameter_kinds import Mistake
+from coordinator.parameters.value_parsers import Mistake
 
 
 def parsed(text: str) -> Filter:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.commands import main
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions
 from coordinator.clients.http_client import Client
 from tests.coordinator.cli.loads import run
@@ -192,7 +192,7 @@ def test_dates_are_read_in_the_order_that_is_said(
 ) -> None:
     file = tmp_path / "films.csv"
     file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
-    source = reader_by_format.read(str(file), ReadOptions(kinds={"released": order}))
+    source = format_dispatch.read(str(file), ReadOptions(kinds={"released": order}))
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert [item["released"] for item in items if "released" in item] == dates
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from coordinator.cli import proposed_geo_point
 from coordinator.cli.commands import main
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.json_object_splitting import edit_objects
 from coordinator.cli.sources.source import ReadOptions
 from coordinator.clients.http_client import Client
@@ -86,7 +86,7 @@ def test_points_are_proposed_for_a_new_index(
 def test_one_key_makes_points(tmp_path: Path, key: str, is_made: bool) -> None:
     file = tmp_path / "cities.csv"
     file.write_text(CITIES)
-    source = reader_by_format.read(str(file), ReadOptions())
+    source = format_dispatch.read(str(file), ReadOptions())
     source = proposed_geo_point.offer_geo_point(source, "ask", read_key=lambda: key)
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert [item["name"] for item in items if "_geo" in item] == ["Vienna", "Paris"] * is_made
@@ -181,7 +181,7 @@ def test_fields_of_json_that_hold_no_degrees_are_no_points(tmp_path: Path, item:
     file = tmp_path / "items.ndjson"
     first = "" if '"lon": null' in item else '{"id": 1, "lat": 48, "lon": 16}\n'
     file.write_text(first + item)
-    source = reader_by_format.read(str(file), ReadOptions())
+    source = format_dispatch.read(str(file), ReadOptions())
     assert proposed_geo_point.offer_geo_point(source, "auto") is source
 
 
@@ -189,14 +189,14 @@ def test_fields_of_json_that_hold_no_degrees_are_no_points(tmp_path: Path, item:
 def test_columns_that_hold_no_degrees_are_no_points(tmp_path: Path, row: str) -> None:
     file = tmp_path / "texts.csv"
     file.write_text(f"id,lat,long\n1,48,16\n2,{row}\n" if row != "," else "id,lat,long\n1,,\n")
-    source = reader_by_format.read(str(file), ReadOptions())
+    source = format_dispatch.read(str(file), ReadOptions())
     assert proposed_geo_point.offer_geo_point(source, "auto") is source
 
 
 def test_a_column_that_is_the_geo_point_already_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text('lat,long,_geo\n48,16,"{""lat"":1,""lng"":2}"\n')
-    source = reader_by_format.read(str(file), ReadOptions())
+    source = format_dispatch.read(str(file), ReadOptions())
     assert proposed_geo_point.offer_geo_point(source, "auto") is source
 
 

@@ -13,7 +13,7 @@ from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
 from coordinator.analytics.search_analytics import ReaderAnalytics
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
 from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
-from coordinator.http.reader_reports import Reporter
+from coordinator.http.reader_coordinator_reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search_results import SearchResult, ShardSummary, Timings

@@ -472,7 +472,7 @@ def test_map_waits_for_readers_before_it_grows(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as writer:
         with environment.read() as txn:
             done = writer.submit(environment.change, _put(1, MAP_BYTES_MIN))
-            wait_until(lambda: environment._gate._is_closed)
+            wait_until(lambda: environment._map_lock._is_closed)
             assert not done.done()
             assert txn.get(SubDatabase.DOCUMENTS, b"%08d" % 0) == bytes(1_000)
         done.result()

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from coordinator.cli.commands import main
 from coordinator.cli.importers import elasticsearch
 from coordinator.cli.importers.engine_exports import read_items, read_object
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
 from coordinator.clients.http_client import Client
@@ -135,7 +135,7 @@ def test_a_response_that_breaks_off_is_not_taken_for_a_whole_one(engines: str) -
     with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
         list(read_items(f"{engines}/half.ndjson"))
     with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
-        list(reader_by_format.read(f"{engines}/half.ndjson", ReadOptions()).pieces())
+        list(format_dispatch.read(f"{engines}/half.ndjson", ReadOptions()).pieces())
 
 
 def test_a_login_is_not_sent_to_another_host(engines: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, Source
 
 BOOKS = "id,title,year,price,new,zip,misc\n"
@@ -38,4 +38,4 @@ def write(path: Path, content: str | bytes) -> str:
 
 
 def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **options: Any) -> Source:
-    return reader_by_format.read(write(tmp_path / name, content), ReadOptions(**options))
+    return format_dispatch.read(write(tmp_path / name, content), ReadOptions(**options))

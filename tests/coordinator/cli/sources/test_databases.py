@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from coordinator.cli.sources import reader_by_format, rows_to_items
+from coordinator.cli.sources import format_dispatch, rows_to_items
 from coordinator.cli.sources.postgres_connection import without_password
 from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import ReadOptions, SourceError
@@ -77,14 +77,14 @@ class TestDatabases:
 
     def test_a_database_file_is_read_by_table_and_query(self, path: Path) -> None:
         expected = [{"id": 1, "name": "sea", "price": 2.5}, {"id": 2, "price": 3.0}]
-        assert items_of(reader_by_format.read(str(path), ReadOptions())) == expected
+        assert items_of(format_dispatch.read(str(path), ReadOptions())) == expected
         assert (
-            items_of(reader_by_format.read(f"sqlite://{path}", ReadOptions(table="product")))
+            items_of(format_dispatch.read(f"sqlite://{path}", ReadOptions(table="product")))
             == expected
         )
         packed = write(path.parent / "packed.db.gz", gzip.compress(path.read_bytes()))
-        assert items_of(reader_by_format.read(packed, ReadOptions())) == expected
-        found = reader_by_format.read(
+        assert items_of(format_dispatch.read(packed, ReadOptions())) == expected
+        found = format_dispatch.read(
             str(path), ReadOptions(query="SELECT name AS n FROM product WHERE id=1")
         )
         assert items_of(found) == [{"n": "sea"}]
@@ -104,7 +104,7 @@ class TestDatabases:
         self, path: Path, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(SourceError, match=message):
-            items_of(reader_by_format.read(str(path), ReadOptions(**options)))
+            items_of(format_dispatch.read(str(path), ReadOptions(**options)))
 
     def test_kinds_that_the_values_do_not_show_are_set_by_option(self, tmp_path: Path) -> None:
         path = str(tmp_path / "a.sqlite")
@@ -115,28 +115,28 @@ class TestDatabases:
         connection.commit()
         options = ReadOptions(kinds={"more": "json", "day": "dmy"}, separators={"tags": "|"})
         first = {"id": 1, "is_new": True, "tags": ["x", "y"], "more": {"b": 2}, "day": "2024-12-31"}
-        source = reader_by_format.read(path, options)
+        source = format_dispatch.read(path, options)
         assert [one.kind for one in source.columns] == [
             *("integer, the id", "boolean", "list", "json", "dmy")
         ]
         assert items_of(source) == [first, {"id": 2, "is_new": False}]
         asked = ReadOptions(query="SELECT is_new FROM a", kinds={"is_new": "boolean"})
-        assert items_of(reader_by_format.read(path, asked)) == [{"is_new": True}, {"is_new": False}]
+        assert items_of(format_dispatch.read(path, asked)) == [{"is_new": True}, {"is_new": False}]
         long = ReadOptions(query=f"SELECT '[{2**70}]' AS n", kinds={"n": "json"})
-        assert items_of(reader_by_format.read(path, long)) == [{"n": [str(2**70)]}]
+        assert items_of(format_dispatch.read(path, long)) == [{"n": [str(2**70)]}]
         for wrong, message in (
             ({"day": "json"}, r"row 1: 'day' holds '31\.12\.2024', which is not of type json"),
             ({"dya": "dmy"}, "--type: the result has no column 'dya'; its columns are id"),
             ({"day": "date"}, "'date' is none of text, integer"),
         ):
             with pytest.raises(SourceError, match=message):
-                items_of(reader_by_format.read(path, ReadOptions(kinds=wrong)))
+                items_of(format_dispatch.read(path, ReadOptions(kinds=wrong)))
         connection.execute("UPDATE a SET is_new = 7 WHERE id = 2")
         connection.commit()
         connection.close()
         with pytest.raises(SourceError, match="row 2: 'is_new' is declared as a boolean and holds"):
-            items_of(reader_by_format.read(path, ReadOptions()))
-        numbers = reader_by_format.read(path, ReadOptions(kinds={"is_new": "integer"}))
+            items_of(format_dispatch.read(path, ReadOptions()))
+        numbers = format_dispatch.read(path, ReadOptions(kinds={"is_new": "integer"}))
         assert [one["is_new"] for one in items_of(numbers)] == [1, 7]
 
     @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ class TestDatabases:
     def test_options_about_texts_are_refused(self, path: Path, options: dict[str, Any]) -> None:
         for name in (str(path), f"sqlite://{path}", "postgres://a@127.0.0.1:1/x"):
             with pytest.raises(SourceError, match=f"--{next(iter(options))} is for"):
-                reader_by_format.read(name, ReadOptions(table="product", **options))
+                format_dispatch.read(name, ReadOptions(table="product", **options))
 
     def test_several_tables_are_named(self, path: Path) -> None:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE shop (id INTEGER)")
         connection.close()
         with pytest.raises(SourceError, match="its tables are product, shop"):
-            reader_by_format.read(str(path), ReadOptions())
+            format_dispatch.read(str(path), ReadOptions())
 
     @pytest.mark.parametrize(
         "url", ["postgres://a:secret@127.0.0.1:1/x", "mysql://a:secret@127.0.0.1:1/x"]
@@ -160,7 +160,7 @@ class TestDatabases:
     def test_a_server_that_is_not_there_is_told_without_its_password(self, url: str) -> None:
         for options in (ReadOptions(), ReadOptions(table="t")):
             with pytest.raises(SourceError, match=r"refused") as raised:
-                reader_by_format.read(url, options)
+                format_dispatch.read(url, options)
             assert "secret" not in str(raised.value)
             assert ":…@" in str(raised.value)
 
@@ -174,7 +174,7 @@ class TestDatabases:
 
         monkeypatch.setattr(pymysql, "connect", refuse)
         with pytest.raises(SourceError, match=r"Access denied\Z"):
-            reader_by_format.read("mysql://a:wrong@db/x", ReadOptions(table="t"))
+            format_dispatch.read("mysql://a:wrong@db/x", ReadOptions(table="t"))
         assert tried == ["db"]
 
     def test_values_without_a_form_in_json_become_the_nearest_one(self) -> None:
@@ -212,7 +212,7 @@ def test_a_database_may_have_any_name(tmp_path: Path, name: str) -> None:
         connection.execute("INSERT INTO t VALUES (1, 'a')")
         connection.commit()
     for source in (str(tmp_path / name), f"sqlite://{quote(str(tmp_path / name))}"):
-        assert items_of(reader_by_format.read(source, ReadOptions())) == [{"id": 1, "x": "a"}]
+        assert items_of(format_dispatch.read(source, ReadOptions())) == [{"id": 1, "x": "a"}]
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -224,4 +224,4 @@ def test_a_library_that_a_password_needs_is_named(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(pymysql, "connect", connect)
     with pytest.raises(SourceError, match=r"pip install 'facetd\[mysql\]'"):
-        reader_by_format.read("mysql://me:secret@localhost/shop", ReadOptions(table="product"))
+        format_dispatch.read("mysql://me:secret@localhost/shop", ReadOptions(table="product"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.sources import list_separator
-from coordinator.cli.sources.column_kinds import ColumnKind
+from coordinator.cli.sources.column_type_inference import ColumnKind
 from coordinator.cli.sources.source import SourceError
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import proposed_geo_point
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions
 
 POINT = {"type": "Point", "coordinates": [16.4, 48.2, 170]}
@@ -20,7 +20,7 @@ EMPTY = {"at": {"type": "Point", "coordinates": []}}
 def points_of(tmp_path: Path, items: list[object], options: ReadOptions) -> list[object]:
     path = tmp_path / "places.ndjson"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    source = proposed_geo_point.offer_geo_point(reader_by_format.read(str(path), options), "auto")
+    source = proposed_geo_point.offer_geo_point(format_dispatch.read(str(path), options), "auto")
     return [json.loads(line).get("_geo") for line in b"".join(source.pieces()).splitlines()]
 
 

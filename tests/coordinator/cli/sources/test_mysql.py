@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 
 START_SECONDS = 60
@@ -95,7 +95,7 @@ def _path() -> str:
 
 
 def test_rows_are_streamed_with_their_types(url: str) -> None:
-    source = reader_by_format.read(url, ReadOptions(table="product"))
+    source = format_dispatch.read(url, ReadOptions(table="product"))
     assert [column.name for column in source.columns][:2] == ["id", "name"]
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert len(items) == 5000
@@ -111,9 +111,9 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
 
 def test_rows_of_a_query_become_items(url: str) -> None:
     query = "SELECT name AS id FROM product WHERE price > 1249 AND name LIKE 'K%'"
-    source = reader_by_format.read(url, ReadOptions(query=query))
+    source = format_dispatch.read(url, ReadOptions(query=query))
     assert len(b"".join(source.pieces()).splitlines()) == 4
-    source = reader_by_format.read(
+    source = format_dispatch.read(
         url.replace("mysql:", "mariadb:"), ReadOptions(table="shop.product")
     )
     assert source.columns[0].name == "id"
@@ -131,17 +131,17 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
     url: str, options: ReadOptions, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        list(reader_by_format.read(url, options).pieces())
+        list(format_dispatch.read(url, options).pieces())
 
 
 def test_without_a_database_its_tables_are_named_with_theirs(url: str) -> None:
     with pytest.raises(SourceError, match=r"its tables are shop\.flags, shop\.product\Z"):
-        reader_by_format.read(url.replace("/shop?", "/?"), ReadOptions())
+        format_dispatch.read(url.replace("/shop?", "/?"), ReadOptions())
 
 
 def test_truth_is_a_number_there_and_a_boolean_here(url: str) -> None:
     def items(**options: Any) -> list[dict[str, Any]]:
-        source = reader_by_format.read(url, ReadOptions(**options))
+        source = format_dispatch.read(url, ReadOptions(**options))
         return [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
 
     three = "SELECT * FROM flags WHERE id < 4 ORDER BY id"
@@ -150,7 +150,7 @@ def test_truth_is_a_number_there_and_a_boolean_here(url: str) -> None:
     assert items(query=three) == [first, second, {"id": 3}]
     kinds = {
         column.name: column.kind
-        for column in reader_by_format.read(url, ReadOptions(query=three)).columns
+        for column in format_dispatch.read(url, ReadOptions(query=three)).columns
     }
     assert (kinds["stars"], kinds["small"], kinds["one"]) == ("boolean", "integer", "boolean")
 
@@ -174,5 +174,5 @@ def test_only_the_first_row_is_read_to_see_the_columns(
         return read(*arguments)
 
     monkeypatch.setattr(pymysql.connections.Connection, "_read_packet", count)
-    reader_by_format.read(url, ReadOptions(table="product"))
+    format_dispatch.read(url, ReadOptions(table="product"))
     assert len(packets) < 100

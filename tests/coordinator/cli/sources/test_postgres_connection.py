@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 
 
@@ -36,7 +36,7 @@ def tables(url: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("tables")
 def test_rows_are_streamed_with_their_types(url: str) -> None:
-    source = reader_by_format.read(url, ReadOptions(table="public.product"))
+    source = format_dispatch.read(url, ReadOptions(table="public.product"))
     assert source.columns[0].name == "id"
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert len(items) == 5000
@@ -49,7 +49,7 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
         "extra": {"k": [1]},
         "code": "00000000-0000-0000-0000-000000000001",
     }
-    source = reader_by_format.read(
+    source = format_dispatch.read(
         url, ReadOptions(query="SELECT name AS id FROM product WHERE price > 1249")
     )
     assert len(b"".join(source.pieces()).splitlines()) == 4
@@ -69,12 +69,12 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
     url: str, options: ReadOptions, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        list(reader_by_format.read(url, options).pieces())
+        list(format_dispatch.read(url, options).pieces())
 
 
 @pytest.mark.usefixtures("tables")
 def test_tables_out_of_reach_are_named_with_their_schema(url: str) -> None:
     with pytest.raises(SourceError, match=r"its tables are .*shop\.orders\Z"):
-        reader_by_format.read(url, ReadOptions())
-    source = reader_by_format.read(url, ReadOptions(table="shop.orders"))
+        format_dispatch.read(url, ReadOptions())
+    source = format_dispatch.read(url, ReadOptions(table="shop.orders"))
     assert b"".join(source.pieces()) == b'{"id":1}\n'

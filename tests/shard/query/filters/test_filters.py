@@ -29,7 +29,7 @@ from common.value_kinds_and_facet_keys import Shape, facet_key
 from shard.caches.lru_cache import LruCache
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_bitsets import is_slow, resolve
-from shard.query.filters.folded_keys import fold_key
+from shard.query.filters.starts_with_and_contains import fold_key
 from tests.shard.columns_model import (
     FACETS,
     PATHS,

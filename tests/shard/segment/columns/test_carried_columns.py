@@ -19,9 +19,9 @@ from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
-from shard.segment.columns.moments import has_moments, moments_by_rank
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column
+from shard.segment.columns.text_timestamps import has_moments, moments_by_rank
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World
 

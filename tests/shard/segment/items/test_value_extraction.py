@@ -17,8 +17,8 @@ from common.index_configuration import OVERFLOW_PATH
 from common.value_kinds_and_facet_keys import Shape, ValueKind, facet_key
 from shard.segment import field_registry
 from shard.segment.field_registry import FieldRegistry, find_field
+from shard.segment.items.numbers_and_facet_keys import canonical_keys, parse_numbers
 from shard.segment.items.value_extraction import Extraction, extract
-from shard.segment.items.value_parsing import canonical_keys, parse_numbers
 from tests.shard.json_items import items
 
 Value = tuple[int, str, ValueKind, Shape, Any]

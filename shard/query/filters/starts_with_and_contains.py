@@ -1,4 +1,4 @@
-"""Keys without case and accents: what STARTS WITH and CONTAINS look at.
+"""STARTS WITH and CONTAINS: facet keys that begin with a text or contain it, as both are folded.
 
     Café Noir   ──fold──▶   cafe noir   ──contains "noir"──▶   yes
 

@@ -16,7 +16,7 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import reader_by_format
+from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read, write
@@ -71,7 +71,7 @@ class TestStdinAndAddresses:
             buffer = io.BytesIO(gzip.compress(BOOKS.encode()))
 
         monkeypatch.setattr("sys.stdin", Stdin)
-        assert items_of(reader_by_format.read("-", ReadOptions())) == ITEMS
+        assert items_of(format_dispatch.read("-", ReadOptions())) == ITEMS
 
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
@@ -82,14 +82,12 @@ class TestStdinAndAddresses:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}"
-            assert (
-                items_of(reader_by_format.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
-            )
-            assert items_of(reader_by_format.read(f"{url}/books.json", ReadOptions())) == ITEMS
+            assert items_of(format_dispatch.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
+            assert items_of(format_dispatch.read(f"{url}/books.json", ReadOptions())) == ITEMS
             with pytest.raises(SourceError, match="is not compressed, although"):
-                reader_by_format.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
+                format_dispatch.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
             with pytest.raises(SourceError, match="answers 404"):
-                reader_by_format.read(f"{url}/none.csv", ReadOptions())
+                format_dispatch.read(f"{url}/none.csv", ReadOptions())
         finally:
             server.shutdown()
             server.server_close()
@@ -109,13 +107,13 @@ class TestParquet:
         path = tmp_path / "x.parquet"
         parquet.write_table(table, path)
         expected = [{"id": 1, "day": "2026-01-02", "tags": ["a"]}, {"id": 2, "tags": []}]
-        source = reader_by_format.read(str(path), ReadOptions())
+        source = format_dispatch.read(str(path), ReadOptions())
         assert items_of(source) == expected
         assert source.num_items == 2
         packed = write(tmp_path / "y.parquet.gz", gzip.compress(path.read_bytes()))
-        assert items_of(reader_by_format.read(packed, ReadOptions())) == expected
+        assert items_of(format_dispatch.read(packed, ReadOptions())) == expected
         assert (
-            items_of(reader_by_format.read(str(path), ReadOptions(id_field="day")))[0]["id"]
+            items_of(format_dispatch.read(str(path), ReadOptions(id_field="day")))[0]["id"]
             == "2026-01-02"
         )
         with pytest.raises(SourceError, match="is not a Parquet file"):
@@ -135,7 +133,7 @@ class TestParquet:
             "took": arrow.array([5_001], arrow.duration("ns")),
         }
         parquet.write_table(arrow.table(columns), tmp_path / "x.parquet", version="2.6")
-        (item,) = items_of(reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions()))
+        (item,) = items_of(format_dispatch.read(str(tmp_path / "x.parquet"), ReadOptions()))
         assert item == {
             "id": 1,
             "at": "1970-01-01T00:00:00.000001+00:00",
@@ -152,7 +150,7 @@ class TestParquet:
         kinds = (arrow.binary(), arrow.large_binary(), arrow.binary(1))
         columns = {f"raw{i}": arrow.array([b"x"], kind) for i, kind in enumerate(kinds)}
         parquet.write_table(arrow.table({"id": [1], **columns}), tmp_path / "x.parquet")
-        source = reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
+        source = format_dispatch.read(str(tmp_path / "x.parquet"), ReadOptions())
         assert items_of(source) == [{"id": 1}]
         assert [one.kind.rpartition(", ")[2] for one in source.columns] == [
             "the id",
@@ -165,7 +163,7 @@ class TestParquet:
         kind = arrow.map_(arrow.string(), arrow.int64())
         table = arrow.table({"id": [1, 2], "by": arrow.array([[("a", 1)], None], kind)})
         parquet.write_table(table, tmp_path / "x.parquet")
-        source = reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
+        source = format_dispatch.read(str(tmp_path / "x.parquet"), ReadOptions())
         assert items_of(source) == [{"id": 1, "by": {"a": 1}}, {"id": 2}]
 
     def test_a_value_that_cannot_be_read_names_the_file(self, tmp_path: Path) -> None:
@@ -174,7 +172,7 @@ class TestParquet:
         table = arrow.table({"id": [1], "day": arrow.array([2**30], arrow.date32())})
         parquet.write_table(table, tmp_path / "x.parquet")
         with pytest.raises(SourceError, match=r"x\.parquet: a value after row 0 cannot be read"):
-            reader_by_format.read(str(tmp_path / "x.parquet"), ReadOptions())
+            format_dispatch.read(str(tmp_path / "x.parquet"), ReadOptions())
 
 
 @pytest.mark.parametrize(
@@ -183,7 +181,7 @@ class TestParquet:
 def test_a_malformed_address_is_named(name: str) -> None:
     table = "t" if name.startswith("mysql") else None
     with pytest.raises(SourceError, match="is not an address"):
-        reader_by_format.read(name, ReadOptions(table=table))
+        format_dispatch.read(name, ReadOptions(table=table))
 
 
 @pytest.mark.parametrize("target", ["/büch er.csv?q=ä b", "/b%C3%BCch%20er.csv?q=%C3%A4%20b"])
@@ -211,8 +209,8 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"--encoding is for files of text; .* is SQLITE"):
         read(tmp_path, "", "a.db", encoding="latin-1")
     with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
-        reader_by_format.read("ftp://host/a.csv", ReadOptions())
+        format_dispatch.read("ftp://host/a.csv", ReadOptions())
     with pytest.raises(SourceError, match="Is a directory; name the files in it"):
-        reader_by_format.read(str(tmp_path), ReadOptions())
+        format_dispatch.read(str(tmp_path), ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
-        reader_by_format.read(str(tmp_path / "none.csv"), ReadOptions())
+        format_dispatch.read(str(tmp_path / "none.csv"), ReadOptions())

@@ -1,4 +1,4 @@
-"""Kinds of parameter values: one function per kind reads it, or says what would be valid (pure).
+"""Parses parameter values: one function per kind of value, which says what would be valid (pure).
 
 Each function takes a value as received (`QueryText` from a query string, JSON from a body) and
 raises `Mistake`; the caller knows the parameter's name and continues with the next parameter.

@@ -1,4 +1,4 @@
-"""Values of a database in the kind that the user names, or that the database declares (pure).
+"""Converts values of a database to the kind that the user or the database declares (pure).
 
 MySQL and SQLite store truth as a number, and may store JSON and dates as text:
 
@@ -16,7 +16,13 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources.column_kinds import DATE_ORDERS, KINDS, date_of, is_integer, is_number
+from coordinator.cli.sources.column_type_inference import (
+    DATE_ORDERS,
+    KINDS,
+    date_of,
+    is_integer,
+    is_number,
+)
 from coordinator.cli.sources.item_json import decoded
 from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import SourceError, shown

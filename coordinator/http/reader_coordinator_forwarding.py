@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestPayloadError
 
 from common.errors import ServiceError
-from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly, ReaderCatalog
+from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly, ReaderCatalog
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.middleware import MAX_LAG, MIN_SEQ, Middleware
 from coordinator.http.responses import Response, connection_header, internal_error, reset
@@ -27,7 +27,7 @@ from coordinator.http.responses import Response, connection_header, internal_err
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from coordinator.http.reader_messages import Outbox
+    from coordinator.http.reader_coordinator_messages import Outbox
     from coordinator.http.request import Request
     from coordinator.http.routing import ServedRoute
     from coordinator.http.services import Services

@@ -10,7 +10,7 @@ import pytest
 
 from common.deadline import CALL_DEADLINE, Deadline, check_call
 from common.errors import DeadlineExceeded
-from shard.process.reader_threads import READERS, READERS_OF_ONE_INDEX, Readers
+from shard.process.slow_read_threads import READERS, READERS_OF_ONE_INDEX, Readers
 from tests.threads import no_new_threads
 from tests.waiting import until
 

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
-from shard.query.filters import folded_keys as module
-from shard.query.filters.folded_keys import fold_key, fold_keys, numbers_alike, values_alike
+from shard.query.filters import starts_with_and_contains as module
+from shard.query.filters.starts_with_and_contains import (
+    fold_key,
+    fold_keys,
+    numbers_alike,
+    values_alike,
+)
 from tests.shard.segment.key_arenas import arena_of
 
 PIECES = [

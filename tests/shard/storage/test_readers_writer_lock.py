@@ -5,28 +5,28 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from shard.storage.reader_gate import ReaderGate
+from shard.storage.readers_writer_lock import ReadersWriterLock
 from tests.waiting import wait_until
 
 
 def test_a_writer_waits_for_the_readers_inside_and_keeps_out_the_next_ones() -> None:
-    gate = ReaderGate()
+    lock = ReadersWriterLock()
     may_leave = threading.Event()
     order: list[str] = []
 
     def write() -> None:
-        with gate.alone():
+        with lock.alone():
             order.append("writer")
             assert may_leave.wait(10)
 
     def read() -> None:
-        with gate.reading():
+        with lock.reading():
             order.append("reader")
 
     with ThreadPoolExecutor(2) as pool:
-        with gate.reading():
+        with lock.reading():
             writer = pool.submit(write)
-            wait_until(lambda: gate._is_closed)
+            wait_until(lambda: lock._is_closed)
             assert order == []
             later = pool.submit(read)
         wait_until(lambda: order == ["writer"])
@@ -35,35 +35,35 @@ def test_a_writer_waits_for_the_readers_inside_and_keeps_out_the_next_ones() -> 
         writer.result()
         later.result()
     assert order == ["writer", "reader"]
-    assert not gate._is_closed
+    assert not lock._is_closed
 
 
 def test_a_writer_waits_for_a_copy_and_readers_do_not() -> None:
-    gate = ReaderGate()
-    gate.begin_copy()
+    lock = ReadersWriterLock()
+    lock.begin_copy()
     order: list[str] = []
 
     def write() -> None:
-        with gate.alone():
+        with lock.alone():
             order.append("writer")
 
     with ThreadPoolExecutor(1) as pool:
         writer = pool.submit(write)
-        with gate.reading():
+        with lock.reading():
             order.append("reader")
         assert not writer.done()
         order.append("copy")
-        gate.end_copy()
+        lock.end_copy()
         writer.result()
     assert order == ["reader", "copy", "writer"]
 
 
 def test_a_writer_that_fails_lets_the_readers_in_again() -> None:
-    gate = ReaderGate()
+    lock = ReadersWriterLock()
     try:
-        with gate.alone():
+        with lock.alone():
             raise KeyError
     except KeyError:
         pass
-    with gate.reading():
-        assert not gate._is_closed
+    with lock.reading():
+        assert not lock._is_closed

@@ -21,7 +21,7 @@ from common.protocol.messages import SnapshotSource
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.cluster.reader_cluster_and_catalog import OwnerOnly, ReaderCatalog
+from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly, ReaderCatalog
 from coordinator.cluster.shared_memory import SharedState, create_shared_state
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration

@@ -1,4 +1,4 @@
-"""Kinds of cells: the type of a column's texts (pure).
+"""Infers the type of a column from the texts of its cells: its kind (pure).
 
     "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"

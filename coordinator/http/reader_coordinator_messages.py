@@ -1,7 +1,7 @@
 """Messages from readers to the owner: connections that carry a request, and reports of their work.
 
     reader ── message "c" + the client's address, with one end of a new socket pair ──▶ owner
-           ── message "r" + a report (`coordinator.http.reader_reports`) ─────────────────────▶
+           ── message "r" + a report (`reader_coordinator_reports`) ───────────────────▶
 
 All readers share one end of a pair of sockets that keeps the boundaries of messages, the owner has
 the other, and the supervisor holds both: messages sent while an owner is being replaced wait for

@@ -1,4 +1,4 @@
-"""Other notations of a word: numerals, number words, abbreviations, "and" for "&" (pure).
+"""Notations of a word: other numerals, number words, abbreviations, "and" for "&" (pure).
 
     rocky 2          ──▶  rocky ii              numerals
     godfather 2      ──▶  godfather part ii

@@ -23,7 +23,7 @@ from coordinator.http.metrics import Counts, Metrics, ProcessUse
 from coordinator.http.slow_queries import SlowQueries
 
 if TYPE_CHECKING:
-    from coordinator.http.reader_messages import Outbox
+    from coordinator.http.reader_coordinator_messages import Outbox
     from coordinator.http.services import Services
 
 REPORT_SECONDS: Final = 0.1

@@ -1,4 +1,4 @@
-"""Moments: when the texts of a field are, as numbers, for boosts by recency.
+"""Timestamps of texts: when the dates of a field are, as numbers, for boosts by recency.
 
 They are read once, 25 ns a text, and kept in the LRU cache. A merge of segments has those of its
 segment made, if searches have used those of its parts (`carried_columns`).

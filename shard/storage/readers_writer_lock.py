@@ -1,9 +1,9 @@
-"""A gate before an LMDB environment: many readers pass it, or one writer has it to itself.
+"""A readers-writer lock before an LMDB environment: many readers, or one writer alone.
 
 LMDB must not move its map while a transaction reads it. And py-lmdb aborts a transaction only at a
 moment without any other call, which never comes while readers keep calling. So each reader enters
-through the gate; a writer closes it and waits until the readers inside have left. New readers wait
-meanwhile, so all of them must be short. A copy takes long: it does not pass the gate, and a writer
+through the lock; a writer closes it and waits until the readers inside have left. New readers wait
+meanwhile, so all of them must be short. A copy takes long: it does not pass the lock, and a writer
 that must be alone waits for its end.
 
 Cost: 0.5 µs to enter and leave (2-core virtual machine).
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class ReaderGate:
+class ReadersWriterLock:
     """Lets many readers in, or one writer alone."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ReaderGate:
         self._is_closed = False
 
     def enter(self) -> None:
-        """Wait until the gate is open, and enter as a reader; not for a thread that is inside."""
+        """Wait until the lock is open, and enter as a reader; not for a thread that is inside."""
         with self._lock:
             while self._is_closed:
                 self._changed.wait()
