@@ -15,7 +15,7 @@ from coordinator.cli.proposed_geo_point import offer_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
-from tests.dashboard.conftest import drop_file
+from tests.dashboard.conftest import drop_file, watched_page
 
 FILES: dict[str, bytes] = {
     "kinds.csv": b"a,b,c,d,e\n1,1.5,true,007,[1]\n-2,2e3,False,1,{}\n,,,,\n",
@@ -72,6 +72,8 @@ READ = """async ({ name, body, kinds = {}, makesPlaces = false, options = {} }) 
       return { error: error.message, name: error.name };
     }
 }"""
+
+CUT_OFF = gzip.compress(b"id,a\n" + b"".join(b"%d,x\n" % n for n in range(100_000)))[:-2_000]
 
 
 def read_by_command_line(source: Source) -> dict[str, Any]:
@@ -513,3 +515,47 @@ def test_a_workbook_is_to_be_saved_as_csv_for_the_command_line_reads_none_either
         [list(start), name],
     )
     assert "Save the sheet as CSV" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("cut.csv.gz", CUT_OFF, r"It is cut off or damaged near line \d+\."),
+        ("latin.csv", "id,a\n1,é\n".encode("latin-1"), r"It is not UTF-8 near line \d+\."),
+        ("wide.csv", "id,a\n1,é\n".encode("utf-16") + b"x", r"It is cut off or damaged near"),
+        ("none.json", b"", r"It is empty: there is nothing to load\."),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_answered_with_its_own_fault(
+    page: Any, name: str, content: bytes, message: str
+) -> None:
+    page.goto("/dashboard")
+    body = base64.b64encode(content).decode()
+    found = page.evaluate(READ, {"name": name, "body": body})
+    assert found["name"] == "SourceError"
+    assert re.match(message, found["error"]), found
+
+
+def test_json_that_is_nested_too_deep_for_the_browser_is_for_the_service_to_refuse(
+    page: Any,
+) -> None:
+    page.goto("/dashboard")
+    content = '{"id": 1, "a": ' + "[" * 20_000 + "]" * 20_000 + "}\n"
+    body = base64.b64encode(content.encode()).decode()
+    assert page.evaluate(READ, {"name": "deep.json", "body": body}).get("text") == content
+
+
+def test_a_remedy_fits_into_a_telephone(browser: Any, service: Any, expect: Any) -> None:
+    with watched_page(browser, service, viewport={"width": 340, "height": 740}) as page:
+        page.goto("/dashboard")
+        page.evaluate(
+            """() => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array([97, 44, 98, 10, 49, 44, 233])], "a.csv"));
+            const options = { bubbles: true, cancelable: true, dataTransfer: transfer };
+            document.querySelector(".page-head").dispatchEvent(new DragEvent("drop", options));
+            }"""
+        )
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name="Windows-1252")).to_be_visible()
+        assert dialog.evaluate("d => d.scrollWidth <= d.clientWidth")

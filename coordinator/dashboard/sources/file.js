@@ -81,6 +81,7 @@ export async function readSource(file, { encoding = null, itemsPath = null, ...r
   format ??= formatOf(text, suffix);
   if (format === "JSON") {
     const sample = decodeStart(await beginningOf(file, isGzip, SAMPLE_BYTES), wanted);
+    if (!start.length) throw new SourceError("It is empty: there is nothing to load.");
     if (sample.trim() && !sample.includes("{"))
       throw new SourceError(
         "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
@@ -170,20 +171,31 @@ function decodeStart(bytes, encoding) {
 async function* textsOf(file, isGzip, encoding, lineOf = null) {
   const decoder = new TextDecoder(encoding, { fatal: true });
   const reader = streamOf(file, isGzip).getReader();
+  const near = () => (lineOf ? `near line ${lineOf()}` : "somewhere");
+  const damaged = () => new SourceError(`It is cut off or damaged ${near()}.`);
   try {
     for (;;) {
-      const { done, value } = await reader.read();
-      const text = done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const { done, value } = await reader.read().catch(() => {
+        throw damaged();
+      });
+      const text = decodeNext(decoder, done ? null : value);
+      if (text === null) {
+        if (encoding !== "utf-8") throw damaged();
+        throw new SourceError(`It is not UTF-8 ${near()}.`, { isEncoding: true });
+      }
       if (text) yield text;
       if (done) return;
     }
-  } catch (error) {
-    if (error instanceof SourceError) throw error;
-    const near = lineOf ? `near line ${lineOf()}` : "somewhere";
-    if (encoding === "utf-8")
-      throw new SourceError(`It is not UTF-8 ${near}.`, { isEncoding: true });
-    throw new SourceError(`It is cut off or damaged ${near}.`);
   } finally {
     reader.cancel().catch(() => {});
+  }
+}
+
+/** The text of the next bytes, or of the end (null); null if they are not in the encoding. */
+function decodeNext(decoder, bytes) {
+  try {
+    return bytes === null ? decoder.decode() : decoder.decode(bytes, { stream: true });
+  } catch {
+    return null;
   }
 }

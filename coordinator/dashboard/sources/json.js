@@ -154,9 +154,7 @@ function fieldsOf(items) {
       fields.set(name, field);
       field.kinds.add(kindOf(value));
       field.filled += 1;
-      field.example ||= shown(
-        typeof value === "object" ? JSON.stringify(value, plain) : String(value),
-      );
+      field.example ||= shown(textOf(value));
     }
   }
   return [...fields.values()].map(({ kinds, ...field }) => ({
@@ -165,6 +163,15 @@ function fieldsOf(items) {
       ? [...kinds].filter((kind) => kind !== "integer").join(", ")
       : [...kinds].join(", "),
   }));
+}
+
+function textOf(value) {
+  if (typeof value !== "object") return String(value);
+  try {
+    return JSON.stringify(value, plain);
+  } catch {
+    return ""; // nested too deep for the browser; the service will say where
+  }
 }
 
 const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
