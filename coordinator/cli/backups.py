@@ -56,8 +56,8 @@ def backup(service: ConnectionOptions, destination: str) -> None:
 def restore(source: str, config_file: Path | None, **flags: Any) -> None:
     """Create a data directory from the backup SOURCE.
 
-    SOURCE is a folder, or - for a tar stream on stdin. Every byte is checked first; a data
-    directory that is not empty is refused.
+    SOURCE is a folder, a tar file, or - for a tar stream on stdin. Every byte is checked first; a
+    data directory that is not empty is refused.
     """
     from coordinator.process import offline_commands
 

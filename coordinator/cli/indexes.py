@@ -13,6 +13,7 @@ from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
+from coordinator.cli.keystroke_questions import is_terminal
 from coordinator.cli.sources.source import counted
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -183,7 +184,7 @@ def delete(service: ConnectionOptions, index: str, yes: bool) -> None:
     client = service.client()
     if not yes:
         items = counted(client.request("GET", f"{index_path(index)}/stats")["items"], "item")
-        if not sys.stdin.isatty():
+        if not is_terminal(sys.stdin):
             raise ClientError(f"{index!r} has {items}; without a terminal, pass --yes")
         click.confirm(f"Delete {index!r} with its {items}?", abort=True, err=True)
     client.request("DELETE", index_path(index))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 import click
 
@@ -12,7 +13,12 @@ from coordinator.cli.escaped_output import echo
 
 def can_ask(read_key: Callable[[], str] | None) -> bool:
     """Return whether a person can answer: on a terminal, or where `read_key` does."""
-    return read_key is not None or (sys.stdin.isatty() and sys.stderr.isatty())
+    return read_key is not None or (is_terminal(sys.stdin) and is_terminal(sys.stderr))
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is one: neither closed, as stdin is once items were read from it."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def is_accepted(question: str, read_key: Callable[[], str] | None) -> bool:

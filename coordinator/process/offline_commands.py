@@ -31,7 +31,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from common import data_directory
@@ -344,7 +344,7 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
     """Turn a backup into a data directory.
 
     Args:
-        source: folder of the backup, or a tar stream of it.
+        source: folder of the backup, a file of a tar stream of it, or the stream.
         data: must be empty or absent.
 
     Raises:
@@ -353,6 +353,9 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
     """
     data = data.absolute()
     check_vacant(data)
+    if isinstance(source, Path) and source.is_file():
+        with source.open("rb") as stream:
+            return _fill(data, lambda work: _unpack(stream, work))
     if isinstance(source, Path):
         folder = source
         return _fill(data, lambda work: _copy(folder, work, with_list=False))
@@ -414,11 +417,24 @@ def _copy(source: Path, work: Path, *, with_list: bool) -> ServiceSnapshot:
     return snapshot
 
 
+def _unpack_file(archive: tarfile.TarFile, member: tarfile.TarInfo, work: Path) -> None:
+    """Write a file of a tar stream; `extractall` has its filters only from Python 3.11.4 on."""
+    path = PurePosixPath(member.name)
+    if not member.isreg() or path.is_absolute() or ".." in path.parts:
+        raise SnapshotError(f"the backup has an unexpected file: {member.name}")
+    content = archive.extractfile(member)
+    assert content is not None  # of a regular file
+    (work / path).parent.mkdir(parents=True, exist_ok=True)
+    with content, (work / path).open("wb") as file:
+        shutil.copyfileobj(content, file)
+
+
 def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
     """Unpack a tar stream; reject anything but the plain files of a backup."""
     try:
         with tarfile.open(fileobj=archive, mode="r|") as members:
-            members.extractall(work, filter="data")
+            for member in members:
+                _unpack_file(members, member, work)
     except (tarfile.TarError, EOFError) as error:
         raise SnapshotError(f"this is not a backup, or it is cut off: {error}") from error
     snapshot = read_snapshot(work)

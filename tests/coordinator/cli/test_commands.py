@@ -68,6 +68,15 @@ class TestLoad:
         result = json.loads(loaded.stdout)
         assert (result["created"], result["updated"]) == (1, 1)
 
+    def test_a_new_index_can_be_loaded_from_stdin(self, service: Service) -> None:
+        """Its configuration is proposed, but not asked for: stdin is used up, and closed."""
+        lines = b"".join(b'{"id":%d,"kind":"%s"}\n' % (i, b"ab"[i % 2 :][:1]) for i in range(60))
+        loaded = run_command(
+            *("load", "-", "--index", "piped", "--port", str(service.port)), text=lines
+        )
+        assert (loaded.returncode, json.loads(loaded.stdout)["created"]) == (0, 60), loaded.stderr
+        assert b"facetd: apply it with --configure auto" in loaded.stderr
+
     def test_a_bad_item_fails_and_can_be_skipped(self, service: Service) -> None:
         url = f"http://127.0.0.1:{service.port}"
         refused = run_command(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.process import offline_commands
 from tests.service import ROOT, Service, run_command
 
@@ -192,8 +195,51 @@ class TestBackup:
             assert not again.exists()
         restored = run_command("restore", "-", "--data-dir", str(again), text=stream.stdout)
         assert restored.returncode == 0, restored.stderr
+        (tmp_path / "monday.tar").write_bytes(stream.stdout)
+        file, third = str(tmp_path / "monday.tar"), str(tmp_path / "third")
+        assert run_command("restore", file, "--data-dir", third).stdout == restored.stdout.replace(
+            str(again).encode(), third.encode()
+        )
         with Service(again, 2) as service:
             assert answers(service) == expected
+
+    def test_a_stream_is_unpacked_without_the_filters_of_later_releases_of_python(
+        self, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Debian 12 has 3.11.2, and `extractall` knows `filter` from 3.11.4 on."""
+
+        def extractall(self: tarfile.TarFile, path: Path, *, numeric_owner: bool = False) -> None:
+            raise AssertionError
+
+        monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+        stream = io.BytesIO()
+        offline_commands.write_archive(backup, stream)
+        stream.seek(0)
+        offline_commands.restore(stream, tmp_path / "data")
+        assert offline_commands.check(tmp_path / "data") == 0
+
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [
+            (tarfile.SYMTYPE, "shard-0/x"),
+            (tarfile.LNKTYPE, "shard-0/x"),
+            (tarfile.FIFOTYPE, "shard-0/x"),
+            (tarfile.REGTYPE, "../x"),
+            (tarfile.REGTYPE, "/tmp/x"),
+        ],
+    )
+    def test_a_stream_of_anything_but_files_within_is_refused(
+        self, tmp_path: Path, kind: bytes, name: str
+    ) -> None:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            strange = tarfile.TarInfo(name)
+            strange.type, strange.linkname = kind, "/etc/passwd"
+            archive.addfile(strange)
+        stream.seek(0)
+        with pytest.raises(SnapshotError, match="unexpected file"):
+            offline_commands.restore(stream, tmp_path / "data")
+        assert list(tmp_path.iterdir()) == []
 
     def test_snapshots_by_http(self, tmp_path: Path) -> None:
         with Service(tmp_path / "data", 1) as service:
