@@ -15,6 +15,10 @@ the most that the other terms can score. This is MaxScore (Turtle, Flood: Query 
 strategies and optimizations, Information Processing & Management 31(6), 1995) with sets of
 documents in place of cursors.
 
+Proximity can add to a document of a stratum only what the pairs of neighbours among its terms can
+score: nothing to one with a single term. Were the maximum of the whole query added to each bound,
+two fifths of a score, hardly a document could be left out of a union of five words.
+
 Cost: 1.5 ns an entry of a list without a bitset; 2 µs per 100,000 documents of the segment, term
 and stratum that is looked at, 6 µs with group bounds; 8 ns per list for each document scored.
 """
@@ -37,6 +41,7 @@ from shard.query.postings.term_conjunction import (
     mark_term,
     plan_terms,
 )
+from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity
 from shard.query.pruning.score_bounds import (
     CODES,
     GROUP_MASK,
@@ -59,10 +64,12 @@ if TYPE_CHECKING:
 
 _TERMS_MAX: Final = 8
 """A query of more terms is not evaluated this way: there are 2^terms strata."""
-_TERMS_WITH_BONUS_MAX: Final = 4
-"""The same with proximity scoring: then few strata can be skipped."""
-_WORDS_PER_ENTRY: Final = 30
-"""Words of bitsets that are combined in the time that scoring one entry of a list takes."""
+_WORDS_PER_ENTRY: Final = 60
+"""Words of bitsets that are combined in the time that scoring one entry of a list takes, where all
+strata are looked at: most are skipped."""
+_FEW_DOCS_SHARE: Final = 128
+"""Of strata with less than 1 / `_FEW_DOCS_SHARE` of the segment's documents, all are scored: that
+takes less time than looking at their bounds."""
 _FIRST_BLOCKS: Final = 16
 """Blocks of a stratum that are scored before its others are compared with the score to reach."""
 _FIRST_GROUPS: Final = 128
@@ -83,6 +90,21 @@ class _Members(NamedTuple):
     of_terms: NDArray[np.uint64]
     of_any: NDArray[np.uint64]
     greatest: NDArray[np.int64]
+    uppers: NDArray[np.int64]
+
+
+@arguments
+class _Candidates(NamedTuple):
+    """Documents that were scored.
+
+    Attributes:
+        docs: ascending.
+        scores: of each, without proximity.
+        uppers: the most that each can score with it.
+    """
+
+    docs: NDArray[np.uint32]
+    scores: NDArray[np.int64]
     uppers: NDArray[np.int64]
 
 
@@ -141,8 +163,43 @@ def _mark_members(
         greatest[i] = kth_greatest(_score_bounds(searched, plan, i, bounds), 1)
         for stratum in range(len(uppers)):
             uppers[stratum] += greatest[i] * (stratum >> i & 1)
-    uppers[0] = -1  # documents without any term are not hits
     return _Members(of_terms, of_any, greatest, uppers)
+
+
+@kernel
+def _bonuses(proximity: Proximity, terms: I64Array) -> I64Array:
+    """Return the most that proximity can add to a document of each stratum.
+
+    A pair of words counts only in documents that have both, and twice only in those that have the
+    word before them as well. A word that is not one of the terms may be in any document.
+    """
+    pair_weights, unit = proximity.pair_weights, proximity.unit
+    num_strata = 1 << len(terms)
+    bonuses = np.zeros(num_strata, np.int64)
+    if len(pair_weights) == 0:
+        return bonuses
+    # By word of the query: the bit of its term; none if it has several terms or another one.
+    bits = np.zeros(len(pair_weights) + 1, np.int64)
+    counts = np.zeros(len(pair_weights) + 1, np.int64)
+    read = proximity.lists.read
+    for i in range(len(read.terms)):
+        word = read.words[i]
+        counts[word] += 1
+        for j in range(len(terms)):
+            if terms[j] == int64(read.terms[i]) and counts[word] == 1:
+                bits[word] = 1 << j
+        if counts[word] > 1:
+            bits[word] = 0
+    for pair in range(len(pair_weights)):
+        # A little above, so that rounding cannot prune a document.
+        most = int64(pair_weights[pair] * unit * (1.0 + 1e-9)) + 2
+        both = bits[pair] | bits[pair + 1]
+        chain = both | (bits[pair - 1] if pair > 0 else int64(0))
+        for stratum in range(num_strata):
+            if stratum & both == both:
+                is_chain = pair > 0 and stratum & chain == chain
+                bonuses[stratum] += most * (CHAIN_MAX if is_chain else 1)
+    return bonuses
 
 
 @kernel(inline=True, allocates=False)
@@ -216,35 +273,60 @@ def _score_all_terms(
 
 
 @kernel
+def _with_more(
+    searched: SearchedLists,
+    plan: TermPlan,
+    stratum: int,
+    bonus: int,
+    candidates: _Candidates,
+    more: U32Array,
+) -> _Candidates:
+    """Score more documents of a stratum; return them with the candidates so far."""
+    docs, scores, uppers = candidates
+    more_scores = _score_all_terms(searched, plan, stratum, more)
+    _, all_uppers = join(docs, uppers, more, more_scores + bonus)
+    all_docs, all_scores = join(docs, scores, more, more_scores)
+    return _Candidates(all_docs, all_scores, all_uppers)
+
+
+@kernel
 def _best_of_any(
     searched: SearchedLists,
     words: QueryTerms,
     allowed: U64Array,
     blocks: BlockBounds,
     groups: GroupBounds,
-    bonus_max: int,
+    proximity: Proximity,
     k: int,
 ) -> tuple[U64Array, U32Array, I64Array]:
     """Kernel of `best_of_any`."""
-    lists = searched.scored.lists
-    terms = words.terms
+    lists, terms = searched.scored.lists, words.terms
     plan = plan_terms(searched, words)
     members = _mark_members(searched, plan, allowed, blocks)
-    uppers = members.uppers
-    docs = np.empty(0, np.uint32)
-    scores = np.empty(0, np.int64)
+    bonuses = _bonuses(proximity, terms)
+    uppers = members.uppers + bonuses
+    uppers[0] = -1  # documents without any term are not hits
+    no_scores = np.empty(0, np.int64)
+    candidates = _Candidates(np.empty(0, np.uint32), no_scores, no_scores)
     worst = int64(-1)  # the k-th best score so far: the score to reach
     for _ in range(len(uppers) - 1):
         # The stratum that can score most of those left; once it cannot reach, none can.
         stratum = int64(np.argmax(uppers))
-        upper = uppers[stratum]
-        uppers[stratum] = -1
-        if upper + bonus_max < worst:
+        if uppers[stratum] < worst:
             break
+        uppers[stratum] = -1
+        bonus = bonuses[stratum]
+        left = _list_stratum(members, len(terms), stratum)
+        num_left = count_docs(left)
+        if num_left * _FEW_DOCS_SHARE < searched.num_docs:
+            more = list_all_docs(left, num_left)
+            candidates = _with_more(searched, plan, stratum, bonus, candidates, more)
+            if len(candidates.scores) >= k:
+                worst = kth_greatest(candidates.scores, k)
+            continue
         rarest = int64(0)  # of the stratum's terms, which come rarest first
         while not stratum >> rarest & 1:
             rarest += 1
-        left = _list_stratum(members, len(terms), stratum)
         is_by_groups = _has_groups(plan, rarest, groups)
         if is_by_groups:
             bounds = _bound_groups(plan, groups, members.greatest, stratum, left)
@@ -252,37 +334,36 @@ def _best_of_any(
             num_first = _FIRST_GROUPS
         else:
             bounds = _score_bounds(searched, plan, rarest, blocks)
-            others = upper - members.greatest[rarest]  # what its other terms can add at most
+            # What its other terms can add at most.
+            others = members.uppers[stratum] - members.greatest[rarest]
             num_first = _FIRST_BLOCKS
         # First the parts with the greatest bounds, then all others that can reach the k-th best.
         least = kth_greatest(bounds, min(len(bounds), num_first + k))
         for turn in range(2):
-            reach = max(worst - bonus_max - others, int64(0))
+            reach = max(worst - bonus - others, int64(0))
             least = max(least, reach) if turn == 0 else reach
             if is_by_groups:
                 more = _docs_in_groups(left, bounds >= least)
             else:
                 more = docs_in_blocks(lists, terms[rarest], bounds >= least, left)
             remove_docs(left, more)
-            more_scores = _score_all_terms(searched, plan, stratum, more)
-            docs, scores = join(docs, scores, more, more_scores)
-            if len(docs) >= k:
-                worst = kth_greatest(scores, k)
+            candidates = _with_more(searched, plan, stratum, bonus, candidates, more)
+            if len(candidates.scores) >= k:
+                worst = kth_greatest(candidates.scores, k)
     # The score to reach has risen meanwhile.
-    docs, scores = pick(docs, scores, worst - bonus_max, GREATEST, scores)
+    docs, scores = pick(candidates.docs, candidates.uppers, worst, GREATEST, candidates.scores)
     return members.of_any, docs, scores
 
 
-def pays_off(num_docs: int, num_terms: int, num_entries: int, bonus_max: int) -> bool:
+def pays_off(num_docs: int, num_terms: int, num_entries: int) -> bool:
     """Return whether `best_of_any` takes less time than scoring all documents would.
 
     Args:
         num_docs: of the segment.
         num_terms: of the query.
         num_entries: of the terms' posting lists together.
-        bonus_max: the most that proximity can add to a score.
     """
-    if num_terms > (_TERMS_WITH_BONUS_MAX if bonus_max else _TERMS_MAX):
+    if num_terms > _TERMS_MAX:
         return False
     return (num_terms << num_terms) * num_words(num_docs) <= _WORDS_PER_ENTRY * num_entries
 
@@ -291,7 +372,7 @@ def best_of_any(
     lists: TermLists,
     words: QueryTerms,
     allowed: NDArray[np.uint64],
-    bonus_max: int,
+    proximity: Proximity,
     k: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that have at least one of the terms, and the candidates for the best.
@@ -300,7 +381,7 @@ def best_of_any(
         lists: of the segment.
         words: the terms, few (`pays_off`).
         allowed: bitset of documents; empty: all.
-        bonus_max: the most that proximity can add to a score, in units of 2^-32.
+        proximity: of the query's words in this segment.
         k: at least 1.
 
     Returns:
@@ -321,7 +402,7 @@ def best_of_any(
         allowed,
         BlockBounds(kept.of_blocks, drift),
         kept.of_groups.raised(drift),
-        bonus_max,
+        proximity,
         k,
     )
     return found

@@ -102,8 +102,6 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
     if any(one.single is None for one in plans):
         return Ranking.SCORE_ALL
     num_entries = sum([one.cost for one in plans])
-    bonus_max = evaluation.prepared.bonus_max
-    is_faster = max_score_disjunction.pays_off(
-        evaluation.index.num_docs, len(plans), num_entries, bonus_max
-    )
+    num_docs = evaluation.index.num_docs
+    is_faster = max_score_disjunction.pays_off(num_docs, len(plans), num_entries)
     return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

@@ -206,9 +206,8 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         best = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
         return BestHits(None, best.docs, best.scores, best.words)
     if strategy.ranking is Ranking.ANY_TERM:
-        bonus_max = head.prepared.bonus_max
         terms = as_terms(singles)
-        words, docs, totals = best_of_any(head.lists, terms, allowed, bonus_max, num_ranked)
+        words, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
         return BestHits(None, *head.rank(docs, totals, num_ranked), words)
     if strategy.ranking is Ranking.SEVERAL_TERMS:
         terms = as_terms(singles)

@@ -13,6 +13,7 @@ from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.query.proximity.occurrences import WordTerms
 from shard.query.pruning.block_max_conjunction import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.pruning.max_score_disjunction import best_of_any, pays_off
 from shard.query.pruning.score_bounds import find_bounds
@@ -141,7 +142,11 @@ def common(registry: FieldRegistry) -> Segment:
 @pytest.mark.parametrize("k", [1, 10, 37, 150])
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize(
-    "text", ["sea tide", "tide sea~", "tide sea moon", "moon salt", "sea tide moon salt"]
+    "text",
+    [
+        *("sea tide", "tide sea~", "tide sea moon", "moon salt", "sea tide moon salt"),
+        "salt filler sea tide sea~ moon",
+    ],
 )
 @pytest.mark.parametrize("needs_all", [True, False])
 def test_the_best_of_several_terms_are_those_of_all(
@@ -214,24 +219,42 @@ def test_few_documents_with_any_of_some_terms_are_scored(
     query = msgspec.structs.replace(make_query("sea moon"), required=1, proximity=0.0)
     evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
     singles = [one.single for one in evaluation.plans if one.single is not None]
-    words, docs, _ = best_of_any(evaluation.lists, as_terms(singles), NO_BITS, 0, 3)
+    words, docs, _ = best_of_any(
+        evaluation.lists, as_terms(singles), NO_BITS, evaluation.proximity, 3
+    )
     assert len(docs) < np.bitwise_count(words).sum() / 20
 
 
+def test_proximity_adds_only_what_the_pairs_of_a_document_can_score(
+    common: Segment, registry: FieldRegistry
+) -> None:
+    query = msgspec.structs.replace(make_query("sea salt tide moon filler"), required=1)
+    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    terms = as_terms([one.single for one in evaluation.plans if one.single is not None])
+    _, docs, _ = best_of_any(evaluation.lists, terms, NO_BITS, evaluation.proximity, 3)
+    # Words without terms may be in any document.
+    lists = evaluation.proximity.lists
+    read = lists.read
+    no_terms = WordTerms(read.terms[:0], read.languages[:0], read.words[:0])
+    unknown = evaluation.proximity._replace(lists=lists._replace(read=no_terms))
+    _, more, _ = best_of_any(evaluation.lists, terms, NO_BITS, unknown, 3)
+    assert set(docs.tolist()) < set(more.tolist())
+    assert len(docs) < len(more) / 4
+
+
 @pytest.mark.parametrize(
-    ("num_terms", "num_entries", "bonus_max", "expected"),
+    ("num_terms", "num_entries", "expected"),
     [
-        (3, 100_000, 1, True),
-        (3, 1_000, 1, False),  # short lists are scored sooner than bitsets of all are combined
-        (6, 1_000_000, 1, False),
-        (6, 1_000_000, 0, True),
-        (9, 10_000_000, 0, False),
+        (3, 100_000, True),
+        (3, 1_000, False),  # short lists are scored sooner than bitsets of all are combined
+        (8, 1_000_000, True),
+        (9, 10_000_000, False),
     ],
 )
 def test_bitsets_are_combined_where_that_is_less_than_scoring_all(
-    num_terms: int, num_entries: int, bonus_max: int, expected: bool
+    num_terms: int, num_entries: int, *, expected: bool
 ) -> None:
-    assert pays_off(1_000_000, num_terms, num_entries, bonus_max) is expected
+    assert pays_off(1_000_000, num_terms, num_entries) is expected
 
 
 @pytest.mark.parametrize(
@@ -246,6 +269,7 @@ def test_bitsets_are_combined_where_that_is_less_than_scoring_all(
         ("sea or tide", 3, Ranking.ANY_TERM),
         ("sea or tide", 0, Ranking.NOTHING),
         ("sea or tide", None, Ranking.SCORE_ALL),
+        ("sea or tide or moon or salt or filler", 3, Ranking.ANY_TERM),
         ("sea or tide or moon or salt or filler or nothing", 3, Ranking.SCORE_ALL),
     ],
 )
