@@ -477,3 +477,48 @@ def test_the_compiler_knows_the_parameters(built: Path) -> None:
         for path in programs:
             path.unlink()
     assert [call for path, call in programs.items() if path.name in str(refused.value)] == WRONG
+
+
+LOADING = """
+import { Client, type SearchAnswer } from "facetd-client";
+import { openAsBlob } from "node:fs";
+const client = new Client({ url: process.argv[2]! });
+await client.configure("ts-loaded", {});
+const loaded = await client.load("ts-loaded", await openAsBlob(process.argv[3]!));
+let cursor: string | undefined = "*";
+const ids: unknown[] = [];
+while (cursor) {
+  const page: SearchAnswer = await client.search("ts-loaded", { cursor, per_page: 2 });
+  ids.push(...page.data.items.map((item) => item["id"]));
+  cursor = page.pagination.cursor;
+}
+console.log(JSON.stringify([loaded.created, ids]));
+"""
+
+
+def test_a_project_with_the_types_of_node_alone(built: Path, shop: Shop, tmp_path: Path) -> None:
+    """They lack some names of the DOM's, on which the client must not depend."""
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    (modules / "facetd-client").symlink_to(built)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "load.ts").write_text(LOADING)
+    options = {
+        "target": "ES2022", "module": "nodenext", "lib": ["ES2023"], "types": ["node"],
+        "typeRoots": [str(packages() / "node_modules" / "@types")], "strict": True,
+        "exactOptionalPropertyTypes": True, "noUncheckedIndexedAccess": True,
+        "preserveSymlinks": True,
+    }  # fmt: skip
+    project = {"compilerOptions": options, "files": ["load.ts"]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(project))
+    items = tmp_path / "items.ndjson"
+    items.write_text("".join(f'{{"id":{i}}}\n' for i in range(5)))
+
+    tool("tsc", "-p", ".", cwd=tmp_path)
+    done = subprocess.run(
+        ["node", "load.js", f"http://{shop.host}", str(items)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [5, [0, 1, 2, 3, 4]]

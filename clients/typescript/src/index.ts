@@ -23,6 +23,8 @@ export type ConfigurationAnswer = Schemas["ConfigurationAnswer"];
 export type WriteAnswer = Schemas["WriteAnswer"];
 export type FacetAnswer = Schemas["FacetAnswer"];
 export type ItemId = number | string;
+/** What `fetch` sends, which Node's types and the DOM's both name so. */
+export type RequestBody = NonNullable<RequestInit["body"]>;
 export type Item = Record<string, unknown>;
 /** What a search answers, with items of a type that the caller knows. */
 export type SearchAnswer<T = Item> = Omit<Schemas["SearchAnswer"], "data"> & {
@@ -75,7 +77,7 @@ export class FacetdError extends Error {
 interface Call {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   path: string;
-  body?: BodyInit;
+  body?: RequestBody;
   contentType?: string;
   /** Whether sending it twice gives the same as sending it once. */
   isRepeatable: boolean;
@@ -224,7 +226,7 @@ export class Client {
    */
   load(
     index: string,
-    lines: BodyInit,
+    lines: RequestBody,
     options: CallOptions & { skipsBad?: boolean } = {},
   ): Promise<WriteAnswer> {
     const path = pathOf(index, "index") + (options.skipsBad ? "?on_error=skip" : "");
