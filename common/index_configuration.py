@@ -32,9 +32,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from common import curation_rules as curation
-from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.analysis.collation_names import CODE_POINTS
 from common.analysis.language_and_typos_by_field import TypoLengths
+from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost, written
 from common.search_option_parsers import FacetSort, PrefixMode, SearchableField, TypoMode
 from common.term_weights import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT

@@ -26,10 +26,6 @@ _NUM_WORDS = 1024
 _PLAIN_CHARS_MAX = 32
 """Characters of a word of ASCII letters and digits that needs no kernel."""
 
-TYPO_LENGTHS_DEFAULT = (5, 9)
-"""Letters from which on a word may match with one edit, with two."""
-
-
 _RUN_CLASSES = (CharacterClass.RUN, CharacterClass.COMPOSE, CharacterClass.RUN_MARK)
 
 
@@ -180,21 +176,3 @@ def is_lone_character(word: str) -> bool:
     return is_run(word) and all(
         _character_class(one) == CharacterClass.RUN_MARK for one in word[1:]
     )
-
-
-def typo_budget(word: str, lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT) -> int:
-    """Return how many edits a folded word may be off.
-
-    None in short words, in words with digits (model numbers, years) and in pieces of runs.
-
-    Args:
-        word: folded.
-        lengths: letters from which on there may be one edit, and two.
-    """
-    if len(word) < lengths[0]:
-        return 0
-    if not word.isalpha() and any(map(str.isdigit, word)):
-        return 0
-    if is_run(word):
-        return 0
-    return 1 if len(word) < lengths[1] else 2

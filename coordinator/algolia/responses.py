@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.analysis.analyzer import Analyzer, Token
+from common.analysis.typo_budget import typo_budget
 from coordinator.algolia.parameter_errors import translated_warning
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.search_request import AlgoliaSearch, Style

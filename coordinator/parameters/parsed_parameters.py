@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
+from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
 from common.curation_rules import Rule
 from common.index_configuration import FacetConfiguration

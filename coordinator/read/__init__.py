@@ -15,7 +15,7 @@ Start at `search`, one search from parameters to result:
 Other requests:
 
     multi_search_limits     what several may cost, how many run at a time
-    federated_merge         several as one list
+    federated_search        several as one list, merged by federated_merge
     facet_pages             one page of a facet's buckets
     item_selection          the items that a change or an export takes in
     more_like_this          more like an item

@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from common.analysis.analyzer import typo_budget
+from common.analysis.typo_budget import typo_budget
 from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
 from coordinator.analytics.search_analytics import Analytics

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
+from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
 from common.search_option_parsers import parse_typo_lengths
 from coordinator.cli.importers.geo_point_conversion import as_point, point_fields

@@ -20,7 +20,8 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from common.analysis.analyzer import Analyzer, typo_budget
+from common.analysis.analyzer import Analyzer
+from common.analysis.typo_budget import typo_budget
 from common.deadline import NEVER, Deadline
 from coordinator.parameters.parsed_parameters import KeyTypos
 from coordinator.read.facets.folded_key_matching import (

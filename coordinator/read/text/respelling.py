@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from common.analysis.analyzer import Token, typo_budget
+from common.analysis.analyzer import Token
+from common.analysis.typo_budget import typo_budget
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.text.noisy_channel import (
     ANY_LETTER,

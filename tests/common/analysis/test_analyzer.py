@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.analyzer import Analyzer, is_lone_character, is_run, typo_budget
+from common.analysis.analyzer import Analyzer, is_lone_character, is_run
 from common.analysis.tokenizer import TERM_BYTES_MAX
 
 ANALYZER = Analyzer()
@@ -168,17 +168,6 @@ class TestPlaces:
     @given(st.text(alphabet=st.characters(categories=["L", "N"]), max_size=20))
     def test_upper_case_finds_lower_case(self, text: str) -> None:
         assert words(text.upper()) == words(text.upper().lower().upper())
-
-
-class TestTypoBudget:
-    @pytest.mark.parametrize(
-        ("word", "expected"),
-        [("four", 0), ("fives", 1), ("eightlet", 1), ("nineletter", 2), ("abcde1", 0), ("日本", 0)],
-    )
-    def test_grows_with_letters_and_is_none_with_digits_and_runs(
-        self, word: str, expected: int
-    ) -> None:
-        assert typo_budget(word) == expected
 
 
 def test_a_lone_character_may_have_marks() -> None:

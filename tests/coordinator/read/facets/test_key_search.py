@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from common.analysis.analyzer import Analyzer, bare_word, typo_budget
+from common.analysis.analyzer import Analyzer, bare_word
+from common.analysis.typo_budget import typo_budget
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 from common.key_arena import KeyArena
