@@ -33,6 +33,7 @@ RawParameters: TypeAlias = dict[str, Any]
 
 DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not cached in decoded form."""
+_GZIP: Final = b"\x1f\x8b"
 _LONG_INTEGER: Final = re.compile(rb"(?<=[:\[,\s])(?:-[0-9]{19}|[0-9]{20})[0-9]*(?=[\s,\]}])")
 """What looks like an integer beyond 64 bits."""
 _PERCENT_OR_PLUS: Final = re.compile(r"[^\x00-$&-*,-\x7f]")
@@ -196,4 +197,28 @@ def decode_json(body: bytes, limits: Limits) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}", code="invalid_json") from None
+        check_uncompressed(body)
+        fault = _wrong_byte(body) or str(error)
+        raise InvalidRequest(f"the body is not valid JSON: {fault}", code="invalid_json") from None
+
+
+def check_uncompressed(body: bytes) -> None:
+    """Refuse a body that is compressed although no header says so; no JSON begins as gzip does.
+
+    Raises:
+        InvalidRequest: code invalid_encoding.
+    """
+    if body.startswith(_GZIP):
+        raise InvalidRequest(
+            "the body is a gzip stream; send it with Content-Encoding: gzip, or decompressed",
+            code="invalid_encoding",
+        )
+
+
+def _wrong_byte(body: bytes) -> str | None:
+    """Say where a body is not UTF-8; None if it is."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return f"byte {error.start + 1} is not UTF-8"
+    return None

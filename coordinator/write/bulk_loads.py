@@ -35,6 +35,7 @@ from common.process.logs import Log
 from common.process.uncancelled_waiting import result_of, until_done
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.request_decoding import check_uncompressed
 from coordinator.settings import Settings
 from coordinator.write.bulk_load_spool import Spool
 from coordinator.write.detached_tasks import DetachedTasks
@@ -226,6 +227,8 @@ class BulkLoads:
         scanning: asyncio.Task[None] | None = None
         try:
             async for chunk in chunks:
+                if not progress.bytes_received:
+                    check_uncompressed(chunk)
                 gathered.append(chunk)
                 num_gathered += len(chunk)
                 progress.bytes_received += len(chunk)

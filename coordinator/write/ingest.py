@@ -31,6 +31,7 @@ from common.partial_updates import as_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.request_decoding import check_uncompressed
 from coordinator.write.bulk_loads import SCAN_BYTES
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
@@ -282,6 +283,7 @@ class Ingest:
                 await _run(len(body), partial(_refuse_list_inside, body))
             body = b"[%b]" % body
         elif first != b"[":
+            check_uncompressed(body)
             raise InvalidRequest(
                 f"the body must be an item or a JSON array of items; {elsewhere}",
                 code="invalid_body",

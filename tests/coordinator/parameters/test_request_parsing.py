@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -603,7 +604,18 @@ def test_any_query_string_is_parsed_or_refused(query_string: str) -> None:
 def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
     found = outcome(lambda: decode_object(body, DEFAULT_LIMITS))
 
-    assert isinstance(found, dict) or found.code in ("invalid_json", "invalid_body")
+    codes = ("invalid_json", "invalid_body", "invalid_encoding")
+    assert isinstance(found, dict) or found.code in codes
+
+
+def test_a_body_that_is_no_text_is_called_so() -> None:
+    with pytest.raises(InvalidRequest, match=r"send it with Content-Encoding: gzip") as caught:
+        decode_object(gzip.compress(b"{}"), DEFAULT_LIMITS)
+    assert caught.value.code == "invalid_encoding"
+    latin = '{"query": "café"}'.encode("latin-1")
+    with pytest.raises(InvalidRequest, match=r"byte 15 is not UTF-8$") as caught:
+        decode_object(latin, DEFAULT_LIMITS)
+    assert caught.value.code == "invalid_json"
 
 
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('["]]", ', "]")])

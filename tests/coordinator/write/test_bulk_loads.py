@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -160,6 +161,17 @@ class TestBulk:
         index = await service.configure()
         result = await service.loads.load(index, chunks(b"7\n" * 50), skips_bad=True)
         assert (result.rejected, len(result.errors)) == (50, 3)
+
+    async def test_a_compressed_body_that_no_header_names_is_called_so(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service()
+        index = await service.configure()
+        with pytest.raises(InvalidRequest, match="Content-Encoding: gzip"):
+            await service.loads.load(index, chunks(gzip.compress(b'{"id":1}\n')))
+        with pytest.raises(InvalidRequest, match="Content-Encoding: gzip"):
+            await service.ingest.put_items(index, gzip.compress(b'[{"id":1}]'), soon())
+        assert list((service.data / "spool").iterdir()) == []
 
     async def test_a_body_that_is_cut_off_changes_nothing(self, make_service: MakeService) -> None:
         service = await make_service()
