@@ -28,7 +28,10 @@ import zstandard
 from common.analysis.collation_names import COLLATION_LANGUAGES
 from common.analysis.collation_tables import DATA_FILE, CollationData, LanguageData
 
-_TYPES: Final = {"phonebook": "phonebook", "traditional": "traditional"}
+_KINDS: Final = frozenset(("phonebook", "traditional"))
+"""Orders of a language beside its usual one, as CLDR calls them."""
+_E: Final = POINTER(c_int)
+"""The last argument of functions of ICU that report errors."""
 _UNIFIED_IDEOGRAPH: Final = 29
 _UNASSIGNED: Final = (0, 17, 18)
 """General categories without characters: unassigned, private use, surrogates."""
@@ -65,15 +68,12 @@ class IcuLibrary:
         library = self._i18n if name.startswith("ucol") else self._uc
         function = getattr(library, f"{name}_{self.version}")
         function.restype = result
-        error = bool(types) and types[-1] is POINTER(c_int)
+        reports_error = bool(types) and types[-1] is _E
         function.argtypes = types
         self._error.value = 0
-        given = function(*values, self._error) if error else function(*values)
+        given = function(*values, self._error) if reports_error else function(*values)
         assert self._error.value <= 0, f"{name}: error {self._error.value}"
         return given
-
-
-_E: Final = POINTER(c_int)
 
 
 class IcuCollator:
@@ -110,6 +110,7 @@ class IcuCollator:
                 found.append(parts)
             else:
                 found.append((parts[0] << 16, parts[1] << 8, parts[2] << 8))
+        assert self._error.value <= 0, f"elements of {text!r}: error {self._error.value}"
         return tuple(one for one in found if any(one))
 
     def attribute(self, number: int) -> int:
@@ -189,7 +190,7 @@ class _LanguageOrder(NamedTuple):
 def _language_order(icu: IcuLibrary, name: str, root: dict[str, _Elements]) -> _LanguageOrder:
     """Return the order of a language, called as in `COLLATION_LANGUAGES`."""
     base, _, kind = name.partition("-")
-    locale = f"{base}@collation={_TYPES[kind]}" if kind in _TYPES else name.replace("-", "_")
+    locale = f"{base}@collation={kind}" if kind in _KINDS else name.replace("-", "_")
     own = IcuCollator(icu, locale)
     differing = {
         text: elements

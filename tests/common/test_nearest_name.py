@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.nearest_name import COMPARED_COST_MAX, COMPARED_MAX, nearest
+from common.nearest_name import COMPARED_COST_MAX, COMPARED_MAX, KNOWN_LETTERS_MAX, nearest
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,12 @@ def test_few_names_are_compared_among_many(monkeypatch: pytest.MonkeyPatch) -> N
     known = [f"tenant-{number:06}-products" for number in range(1_000)]
     assert nearest("tenant-000123-prodcuts", known) == "; did you mean tenant-000123-products?"
     assert compared == [COMPARED_MAX]
+
+
+def test_names_past_a_bound_on_letters_are_left_out() -> None:
+    long_names = ["x" * 1_000] * (KNOWN_LETTERS_MAX // 1_000)
+    assert nearest("ratng", [*long_names[1:], "rating"]) == "; did you mean rating?"
+    assert nearest("ratng", [*long_names, "rating"]) == ""
 
 
 @pytest.mark.parametrize("length", [3, 60, 100])

@@ -106,6 +106,13 @@ def parts(name: str, *values: tuple[int, int]) -> HostReport:
     return HostReport(name, name, 9, 1, {}, {1: shards})
 
 
+def test_a_host_that_is_wrong_in_one_shard_is_wrong_though_it_is_not_in_another() -> None:
+    """The first shard with most hosts against this one decided for all."""
+    own, b, c = parts("a", (0, 1), (1, 8)), parts("b", (0, 1), (1, 9)), parts("c", (0, 1), (1, 9))
+    assert judged(own, b, c, parts("d", (0, 2)), parts("e", (0, 2)))[2]
+    assert not judged(b, own, c, parts("d", (0, 2)), parts("e", (0, 2)))[2]
+
+
 def test_hosts_that_hold_some_shards_compare_those_that_they_share() -> None:
     a, b, c = parts("a", (0, 5), (1, 6)), parts("b", (1, 6), (2, 7)), parts("c", (2, 7), (0, 5))
     assert judged(a, b, c) == (3, "", False)

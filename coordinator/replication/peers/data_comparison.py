@@ -92,7 +92,7 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
     if not found:
         return Verdict(num_equal, "", is_outlier=False)
     most = max(found.values())
-    is_outlier = most > max(1, num_equal)
+    is_outlier = most > num_equal  # so two at least
     differing = [one for host, one in others.items() if theirs[host] != contents]
     texts = [f"{one.name}: {_difference(own, one, names)}" for one in differing]
     return Verdict(num_equal, "; ".join(sorted(texts)), is_outlier, most)
@@ -101,22 +101,24 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
 def _judge_parts(
     own: HostReport, others: Mapping[str, HostReport], names: Mapping[int, str]
 ) -> Verdict:
-    """Compare the reports of hosts that hold some shards each, by shard."""
+    """Compare the reports of hosts that hold some shards each, by shard.
+
+    One shard in which the others outnumber this host is enough to be wrong.
+    """
     held = {host: _held(one) for host, one in others.items()}
     differences: dict[str, list[str]] = {}
-    num_against = num_with = 0
+    worst = (False, 0)
     for key, value in _held(own).items():
         found = Counter(theirs[key] for theirs in held.values() if key in theirs)
         if found.keys() <= {value}:
             continue
         against = max(count for other, count in found.items() if other != value)
-        if against > num_against:
-            num_against, num_with = against, 1 + found[value]
+        worst = max(worst, (against > 1 + found[value], against))
         for host, theirs in held.items():
             if theirs.get(key, value) != value:
                 differences.setdefault(others[host].name, []).append(_named(key, names))
     texts = [f"{name}: {_listed(parts)}" for name, parts in differences.items()]
-    is_outlier = num_against > max(1, num_with)
+    is_outlier, num_against = worst
     num_equal = 1 + len(others) - len(differences)
     return Verdict(num_equal, "; ".join(sorted(texts)), is_outlier, num_against)
 
