@@ -15,9 +15,12 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+from common.chunked_io import write_all
 from common.disk_errors import NO_ROOM
+
+COPY_BYTES: Final = 1 << 20
 
 _WRITER: Final = re.compile(r"\.([0-9]{1,9})\.tmp\Z", re.ASCII)
 """The end of a temporary name: the process that writes it."""
@@ -64,6 +67,18 @@ def _may_write(process: int) -> bool:
 def sync_file(path: Path) -> None:
     """Wait until all writes to a file are on disk, whichever process made them."""
     with path.open("rb", buffering=0) as file:
+        os.fsync(file.fileno())
+
+
+def copy_synced(source: IO[bytes], target: Path) -> None:
+    """Copy the rest of a file into another one, and sync that by the descriptor that wrote it.
+
+    A sync by another descriptor, some time later, may succeed though the disk has refused a part:
+    the kernel reports that once, and not at all when it has dropped the file from its memory.
+    """
+    with target.open("wb", buffering=0) as file:
+        while piece := source.read(COPY_BYTES):
+            write_all(file.fileno(), memoryview(piece))
         os.fsync(file.fileno())
 
 

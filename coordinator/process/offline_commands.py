@@ -6,8 +6,8 @@
     facetd restore    turns a backup (`coordinator.cluster.snapshots_on_disk`) into a data directory
     facetd backup     moves a snapshot that the service has made to its destination
 
-A restore fills a folder next to the data directory, compares every byte with the checksums, syncs
-everything, then renames: a kill at any moment leaves either no data directory or a complete one. A
+A restore fills a folder next to the data directory, syncs every file, compares its bytes with the
+checksum, then renames: a kill at any moment leaves either no data directory or a complete one. A
 reshard likewise works next to the old data, then exchanges the two folders in one step of the file
 system: a kill at any moment leaves either the old data or the new data in force, and the next run
 removes the leftovers.
@@ -36,7 +36,7 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
-from common.durable_files import make_folder, sync_file, sync_folder, write_atomically
+from common.durable_files import copy_synced, make_folder, sync_folder, write_atomically
 from common.process.fault_injection import fault
 from common.process.printable import printable
 from common.process.python_command import let_processes_find_us, python_command
@@ -364,7 +364,12 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
 
 
 def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnapshot:
-    """Fill a folder next to the target, verify and sync it, then rename it to the target."""
+    """Fill a folder next to the target, verify it, then rename it to the target.
+
+    Args:
+        target: must be empty or absent.
+        fill: copies the files of a snapshot into a folder, and syncs them.
+    """
     work = target.with_name(f"{target.name}.restoring")
     _make_folder(work, target)
     lock = data_directory.acquire_lock(work, wait_seconds=0)
@@ -372,10 +377,7 @@ def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnaps
         _clear(work)
         snapshot = fill(work)
         verify(work, snapshot)
-        paths = [file.path for file in snapshot.files]
-        for path in paths:
-            sync_file(work / path)
-        sync_folders(work, paths)
+        sync_folders(work, [file.path for file in snapshot.files])
         try:
             work.rename(target)
         except OSError as error:
@@ -404,29 +406,29 @@ def _clear(work: Path) -> None:
 def _copy(source: Path, work: Path, *, with_list: bool) -> ServiceSnapshot:
     """Copy the files that a snapshot lists."""
     snapshot = read_snapshot(source)
-    for file in snapshot.files:
-        (work / file.path).parent.mkdir(parents=True, exist_ok=True)
+    for path in (*(file.path for file in snapshot.files), *([SNAPSHOT_FILE] * with_list)):
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            shutil.copyfile(source / file.path, work / file.path)
+            with (source / path).open("rb") as file:
+                copy_synced(file, work / path)
         except FileNotFoundError as error:
-            raise SnapshotError(f"{source / file.path} is missing") from error
-    if with_list:
-        shutil.copyfile(source / SNAPSHOT_FILE, work / SNAPSHOT_FILE)
-        sync_file(work / SNAPSHOT_FILE)
+            raise SnapshotError(f"{source / path} is missing") from error
     (work / "catalog.json").chmod(0o600)
     return snapshot
 
 
 def _unpack_file(archive: tarfile.TarFile, member: tarfile.TarInfo, work: Path) -> None:
     """Write a file of a tar stream; `extractall` has its filters only from Python 3.11.4 on."""
+    if member.isdir():  # not from us, but `tar` names the folders that it packs
+        return
     path = PurePosixPath(member.name)
     if not member.isreg() or path.is_absolute() or ".." in path.parts:
         raise SnapshotError(f"the backup has an unexpected file: {member.name}")
     content = archive.extractfile(member)
     assert content is not None  # of a regular file
     (work / path).parent.mkdir(parents=True, exist_ok=True)
-    with content, (work / path).open("wb") as file:
-        shutil.copyfileobj(content, file)
+    with content:
+        copy_synced(content, work / path)
 
 
 def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
@@ -440,8 +442,8 @@ def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
     snapshot = read_snapshot(work)
     (work / SNAPSHOT_FILE).unlink()
     listed = {file.path for file in snapshot.files} | {"lock"}
-    for path in work.rglob("*"):
-        if not path.is_dir() and str(path.relative_to(work)) not in listed:
-            raise SnapshotError(f"the backup has an unexpected file: {path.relative_to(work)}")
+    for found in work.rglob("*"):
+        if not found.is_dir() and str(found.relative_to(work)) not in listed:
+            raise SnapshotError(f"the backup has an unexpected file: {found.relative_to(work)}")
     (work / "catalog.json").chmod(0o600)
     return snapshot

@@ -15,6 +15,7 @@ one, as of any other index.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def copy_file(folder: Path, target: Path) -> None:
         while remaining and (piece := read.read(min(COPY_BYTES, remaining))):
             written.write(piece)
             remaining -= len(piece)
-    sync_file(target / DATA_FILE)
+        written.flush()
+        os.fsync(written.fileno())
     sync_folder(target)
 
 
@@ -137,7 +139,6 @@ def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSetting
     try:
         if _copy_checked(path, folder / DATA_FILE) != (num_bytes, checksum):
             raise _damaged(path, "its size or checksum differs")
-        sync_file(folder / DATA_FILE)
         sync_folder(folder)
         environment = Environment.open(folder, settings.map_bytes_max)
         try:
@@ -158,7 +159,7 @@ def _file_of(source: SnapshotSource, shard: int) -> Path:
 
 
 def _copy_checked(source: Path, target: Path) -> tuple[int, str]:
-    """Copy a file; return size and checksum of what was written."""
+    """Copy a file and sync it; return size and checksum of what was written."""
     checksum = xxhash.xxh3_64()
     num_bytes = 0
     with source.open("rb") as read, target.open("xb") as written:
@@ -166,6 +167,8 @@ def _copy_checked(source: Path, target: Path) -> tuple[int, str]:
             checksum.update(piece)
             num_bytes += len(piece)
             written.write(piece)
+        written.flush()
+        os.fsync(written.fileno())  # by the descriptor that wrote it, as `copy_synced` does
     return num_bytes, checksum.hexdigest()
 
 

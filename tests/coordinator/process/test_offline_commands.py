@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import io
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cluster.snapshots_on_disk import SnapshotError
+from coordinator.cluster.snapshots_on_disk import ServiceSnapshot, SnapshotError, verify
 from coordinator.process import offline_commands
 from tests.service import ROOT, Service, run_command
 
@@ -202,6 +204,50 @@ class TestBackup:
         )
         with Service(again, 2) as service:
             assert answers(service) == expected
+
+    @pytest.mark.parametrize("is_stream", [False, True])
+    def test_files_are_synced_by_who_wrote_them_before_they_are_compared(
+        self, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stream: bool
+    ) -> None:
+        """A sync by another descriptor may not be told of a write that the disk has refused."""
+        synced: set[Path] = set()
+        sync = os.fsync
+
+        def note_sync(descriptor: int) -> None:
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+                synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+            sync(descriptor)
+
+        def verify_synced(folder: Path, snapshot: ServiceSnapshot) -> None:
+            assert {folder / file.path for file in snapshot.files} <= synced
+            verify(folder, snapshot)
+
+        monkeypatch.setattr(os, "fsync", note_sync)
+        monkeypatch.setattr(offline_commands, "verify", verify_synced)
+        source: Path | io.BytesIO = backup
+        if is_stream:
+            source = io.BytesIO()
+            offline_commands.write_archive(backup, source)
+            source.seek(0)
+
+        restored = offline_commands.restore(source, tmp_path / "data")
+
+        assert restored.indexes[0].name == "things"
+
+    def test_a_folder_packed_by_another_program_comes_back(
+        self, backup: Path, tmp_path: Path
+    ) -> None:
+        """Its names begin with ./, and folders have entries of their own."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w|") as archive:
+            archive.add(backup, ".")
+        packed.seek(0)
+
+        restored = offline_commands.restore(packed, tmp_path / "data")
+
+        listed = {tmp_path / "data" / file.path for file in restored.files}
+        files = {path for path in (tmp_path / "data").rglob("*") if path.is_file()}
+        assert files - {tmp_path / "data" / "lock"} == listed
 
     def test_a_stream_is_unpacked_without_the_filters_of_later_releases_of_python(
         self, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

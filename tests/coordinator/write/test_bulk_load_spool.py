@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import StorageFull
+from common.errors import InternalError, StorageFull
 from common.json.item_scanner import ItemScanner
 from coordinator.write.bulk_load_spool import Spool
 
@@ -50,6 +50,27 @@ def test_items_come_back_in_order_in_chunks(
         found += pieces
     spool.close()
     assert found == items
+
+
+@pytest.mark.parametrize("file", ["_payload", "_rows"])
+def test_nothing_is_read_that_is_not_what_was_written(tmp_path: Path, file: str) -> None:
+    """The disk may refuse a page after `write` has returned, and have other bytes there."""
+    items = b"\n".join(b'{"id":%d,"t":"text"}' % i for i in range(90))
+    spool = Spool(tmp_path / "spool")
+    _fill(spool, items, 500)
+    os.pwrite(getattr(spool, file).fileno(), bytes(8), 1_200)
+    num_read = 0
+
+    def read() -> None:
+        nonlocal num_read
+        for chunk in spool.chunks(150, 40):
+            assert chunk.payload[chunk.starts[0] :].tobytes().startswith(b'{"id":%d,' % num_read)
+            num_read += len(chunk.starts)
+
+    with pytest.raises(InternalError, match="rest of the body was not written"):
+        read()
+    spool.close()
+    assert 0 < num_read < 60  # the pieces before the damaged one
 
 
 def test_nothing_of_it_has_a_name(tmp_path: Path) -> None:

@@ -308,14 +308,15 @@ class TestBulk:
         def read_until_it_fails(file: int, target: memoryview, offset: int) -> None:
             nonlocal num_read
             num_read += 1
-            if num_read > 6:  # two of each group
+            if num_read > 6:  # two of each piece
                 raise failure
             read_all(file, target, offset)
 
         monkeypatch.setattr(bulk_load_spool, "read_all", read_until_it_fails)
+        monkeypatch.setattr(bulk_loads, "SCAN_BYTES", 65_536)
         body = lines([{"n": i, "text": "x" * 1000} for i in range(500)])
         with pytest.raises(PartlyStored) as raised:
-            await service.loads.load(index, chunks(body, 10**6))
+            await service.loads.load(index, chunks(body, 65_536))
         told = raised.value.details
         stored = len(all_documents(service.shards, index.number))
         assert 0 < stored < 500
