@@ -19,7 +19,7 @@ PREFLIGHT: Final = (
 )
 """Further header lines of the response to a preflight."""
 _EXPOSED: Final = (
-    b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
+    b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, X-Seq, Retry-After\r\n"
 )
 _VARY: Final = b"Vary: Origin\r\n"
 

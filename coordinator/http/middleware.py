@@ -35,7 +35,7 @@ from common.process.logs import Log
 from coordinator.algolia.unsupported_endpoints import reason_for
 from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
-from coordinator.http.api_keys import ANYBODY
+from coordinator.http.api_keys import ANYBODY, Action
 from coordinator.http.client_address import TrustedProxies, client_of
 from coordinator.http.cors import PREFLIGHT
 from coordinator.http.foreign_endpoints import page_instead
@@ -53,7 +53,7 @@ from coordinator.parameters.request_decoding import query_parameters
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from coordinator.http.api_keys import Action, Caller
+    from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.replication.shared_log import SharedLog
@@ -68,6 +68,9 @@ milliseconds of each other; one that takes longer hangs or is down."""
 MIN_SEQ: Final = "X-Min-Seq"
 MAX_LAG: Final = "X-Max-Lag-Ms"
 """Headers of requests to one of several hosts: how fresh its data must be."""
+SEQ: Final = "X-Seq"
+"""Header of responses of one of several hosts to changes of indexes and aliases: a host that has
+this entry has the change. (The body of a response to a change of items has its own.)"""
 
 
 def _number(request: Request, name: str) -> int | None:
@@ -265,7 +268,12 @@ class Middleware:
             if route.is_admitted:
                 self._admit()
                 num_admitted = 1
-            return await self._run_again_while_stale(route, request)
+            answer = await self._run_again_while_stale(route, request)
+            log = self._services.shared_log
+            if log is not None and route.is_change and route.action is not Action.WRITE:
+                # Such a change is answered once everything up to its entry is applied and shown.
+                answer.headers += header(SEQ, str(log.serving.shown_seq))
+            return answer
         finally:
             self._metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)

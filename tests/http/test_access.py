@@ -440,7 +440,7 @@ async def test_a_client_without_a_key_does_not_wait_for_fresh_data(web: Web) -> 
     async def wait_for(seq: int, _: object) -> None:
         waited.append(seq)
 
-    log = SimpleNamespace(serving=SimpleNamespace(wait_for=wait_for))
+    log = SimpleNamespace(serving=SimpleNamespace(wait_for=wait_for, shown_seq=7))
     object.__setattr__(web.services, "shared_log", log)
     admin = await make_key(web, actions=["admin", "search"])
 
@@ -451,10 +451,27 @@ async def test_a_client_without_a_key_does_not_wait_for_fresh_data(web: Web) -> 
     assert (answered.status, waited) == (200, [9])
 
 
+async def test_changes_without_a_seq_in_their_body_name_it_in_a_header(web: Web) -> None:
+    """With several hosts: the next request names the entry that another host must have."""
+    paths = ("/other/configuration", "/other/items", "/other/search")
+    alone = [await web.post(path, {}) for path in paths]
+    log = SimpleNamespace(serving=SimpleNamespace(shown_seq=7))
+    object.__setattr__(web.services, "shared_log", log)
+    shared = [await web.post(path, {}) for path in paths]
+
+    assert [reply.status for reply in (*alone, *shared)] == [200] * 6
+    assert [reply.headers.get("x-seq") for reply in alone] == [None] * 3
+    assert [reply.headers.get("x-seq") for reply in shared] == ["7", None, None]
+
+
 async def test_health_names_indexes_to_admins_alone(web: Web) -> None:
     numbers: dict[str, Any] = dict.fromkeys(HostStatus._fields, 0)
     state = HostStatus(**{**numbers, "trouble": "", "difference": "b: index 'secret' is missing"})
-    object.__setattr__(web.services, "shared_log", SimpleNamespace(state=state))
+    object.__setattr__(
+        web.services,
+        "shared_log",
+        SimpleNamespace(state=state, serving=SimpleNamespace(shown_seq=7)),
+    )
     assert (await web.get("/_health")).json["replica"]["difference"] == state.difference
     admin = await make_key(web, actions=["admin"])
     reader = await make_key(web, admin, actions=["search"])

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tests.recorded_answers import SEED, RecordedService, Requests
 from tests.replication.several_hosts import Hosts
-from tests.service import Client, Service
+from tests.service import Client, Reply, Service
 from tests.waiting import wait_until
 
 INDEX = "films"
@@ -341,11 +341,21 @@ def change_much(clients: list[Client]) -> None:
     assert reply.status == 200, reply
     assert reply.json["deleted"] > 10
     assert a.delete(f"/{INDEX}/items/12").status == 200
-    assert b.post("/other/configuration", {"typo": 0}).status == 200
-    assert b.post("/other/items", [{"id": 1}]).status == 200
-    assert b.post("/_aliases", {"aliases": {"movies": INDEX}}).status == 200
-    assert b.delete("/other").status == 200
+    change_indexes(b, c)
     count_concurrently(clients)
+
+
+def change_indexes(one: Client, other: Client) -> None:
+    """Change indexes and aliases through one host; another one sees each change at once."""
+
+    def seen(reply: Reply, path: str) -> int:
+        assert reply.status == 200, reply
+        return other.request("GET", path, headers={"x-min-seq": reply.headers["x-seq"]}).status
+
+    assert seen(one.post("/other/configuration", {"typo": 0}), "/other/configuration") == 200
+    assert one.post("/other/items", [{"id": 1}]).status == 200
+    assert seen(one.post("/_aliases", {"aliases": {"movies": INDEX}}), "/movies/search") == 200
+    assert seen(one.delete("/other"), "/other/search") == 404
 
 
 def count_concurrently(clients: list[Client]) -> None:
