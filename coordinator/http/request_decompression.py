@@ -102,8 +102,6 @@ class Inflater:
         if self._stream is None:
             self._stream = brotli.Decompressor()
         stream = self._stream
-        if stream.is_finished():
-            raise zlib.error("data after the end")
         part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
         yield part
         # The decoder may accept more input while some output is still pending.

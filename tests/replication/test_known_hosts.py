@@ -40,6 +40,67 @@ def table(*addresses: str) -> PlacementTable:
     return PlacementTable(TABLE_FORMAT, 1, "secret", hosts)
 
 
+def known_hosts_of(*, shards: tuple[int, ...], own_shards: tuple[int, ...]) -> KnownHosts:
+    """Return what host a, at address a, knows: it has some shards, by a setting."""
+    host: Any = SimpleNamespace(
+        name="a",
+        id="a",
+        shards=shards,
+        settings=SimpleNamespace(own_shards=own_shards),
+        cluster=SimpleNamespace(local_shards=SimpleNamespace(leaving=())),
+    )
+    known = KnownHosts(host, None, None, None)  # type: ignore[arg-type]
+    known.address = "a"
+    return known
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "kept"),
+    [
+        (PlacedHost("a", "a", (0, 1), (0,), (0, 1)), PlacedHost("b", "b", (1,)), (0,)),
+        (PlacedHost("a", "a", (0, 1), (0,), (0, 1)), PlacedHost("b", "b", (), (1,)), (0, 1)),
+        (PlacedHost("a", "a", (0, 1), (0,), (0, 1)), PlacedHost("b", "b", (1,), (0,)), (0, 1)),
+        (PlacedHost("a", "a", (0, 1), (0, 1), (0, 1)), PlacedHost("b", "b", (1,)), (0, 1)),
+        (PlacedHost("a", "former", (0, 1), (0,), (0, 1)), PlacedHost("b", "b", (1,)), (0, 1)),
+        (PlacedHost("a", "a", (0, 1), (0,), (0,)), PlacedHost("b", "b", (1,)), (0, 1)),
+    ],
+    ids=["other has it", "it lacks it", "it gives it up", "both keep it", "other copy", "setting"],
+)
+def test_a_shard_is_given_up_only_where_another_host_has_it_and_keeps_it(
+    own: PlacedHost, other: PlacedHost, kept: tuple[int, ...]
+) -> None:
+    known = known_hosts_of(shards=(0, 1), own_shards=(0, 1))
+    placed = PlacementTable(TABLE_FORMAT, 2, "secret", {"a": own, "b": other})
+    assert known.table_without(placed, 1).hosts["a"].shards == kept
+
+
+@pytest.mark.parametrize(
+    ("former", "wanted"),
+    [
+        (PlacedHost("a", "a", (0,), (0, 1), (0,)), (0, 1)),
+        (PlacedHost("a", "a", (0,), (0, 1), (0, 1)), None),
+        (PlacedHost("a", "a", (1,), (0,), (0,)), None),
+    ],
+    ids=["ordered", "ordered under another setting", "done"],
+)
+def test_an_order_holds_until_it_is_done_or_the_setting_changes(
+    former: PlacedHost, wanted: tuple[int, ...] | None
+) -> None:
+    known = known_hosts_of(shards=(0,), own_shards=(0,))
+    placed = PlacementTable(TABLE_FORMAT, 2, "secret", {"a": former})
+    assert known.with_own_row(placed).hosts["a"] == PlacedHost("a", "a", (0,), wanted, (0,))
+
+
+def test_a_namesake_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    known = known_hosts_of(shards=(0,), own_shards=(0,))
+    other: Any = SimpleNamespace(is_connected=True, name="a")
+    known.others = {"b": other, "c": SimpleNamespace(is_connected=True, name="c")}  # type: ignore[dict-item]
+    with caplog.at_level("ERROR", logger="facetd"):
+        known.warn_of_namesakes()
+        known.warn_of_namesakes()
+    assert [record.fields["address"] for record in caplog.records] == ["b"]  # type: ignore[attr-defined]
+
+
 async def test_of_two_tables_that_are_taken_in_together_the_newer_one_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -54,6 +54,16 @@ async def test_what_the_log_had_long_ago_does_not_count() -> None:
     assert watch.has_caught_up
 
 
+async def test_a_host_that_never_had_all_lags_too_much_for_any_reader() -> None:
+    watch = LogWatch(_host(shown_seq=9), None)
+    watch._take(_info(12), time.monotonic())
+    with pytest.raises(Unavailable, match="may lack") as refused:
+        watch.check_lag(1_000_000_000)
+    assert refused.value.code == "replica_lags"
+    watch._take(_info(9), time.monotonic())
+    watch.check_lag(60_000)
+
+
 async def test_a_host_that_may_lack_what_others_made_does_not_deny_it() -> None:
     host = _host(shown_seq=9)
     watch = LogWatch(host, None)
