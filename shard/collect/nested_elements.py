@@ -10,7 +10,7 @@ Elements that pass are a bitset over the elements of a segment, resolved as over
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
-from shard.query.filters.filter_bitsets import element_view, resolve
+from shard.query.filters.filter_bitsets import KEYS_FAST_MAX, element_view, resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
@@ -277,6 +277,18 @@ def _listed_if_few(words: NDArray[np.uint64]) -> NDArray[Any]:
     return words if count > len(words) else list_docs(words, count)
 
 
+def needs_element_order(view: SegmentView, field: int, key: SortKey) -> bool:
+    """Return whether `element_order` takes milliseconds."""
+    segment = view.segment
+    if segment.num_docs <= KEYS_FAST_MAX:
+        return False
+    return COLUMN_CACHE.get(_order_key(view, field, key)) is None
+
+
+def _order_key(view: SegmentView, field: int, key: SortKey) -> Hashable:
+    return "elements", view.segment.uid, field, key.within, key.is_descending
+
+
 def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
     """Return the order of a segment by the numbers of the elements that pass a condition.
 
@@ -308,7 +320,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         return SortColumn(segment.num_docs, numbers=numbers)
 
     return COLUMN_CACHE.get_or_make(
-        ("elements", segment.uid, field, within, key.is_descending),
+        _order_key(view, field, key),
         make,
         lambda made: made.size + np.dtype(np.float64).itemsize * segment.num_docs,
         segment,

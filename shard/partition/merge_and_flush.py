@@ -53,6 +53,7 @@ def work(
     *,
     is_idle: bool,
     flushes_all: bool = False,
+    prepares: bool = True,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> bool:
     """Do one step for an index: merge, write to files, or name them; return whether there was one.
@@ -61,6 +62,7 @@ def work(
         partition: the index.
         is_idle: whether nothing was written for a while.
         flushes_all: whether segments in memory are written to files however small they are.
+        prepares: whether text columns are made ahead, if it is idle.
         is_wanted: whether to go on with a step that may be given up, asked every few milliseconds.
 
     Raises:
@@ -81,7 +83,9 @@ def work(
     if chosen is None:
         chosen = _choose_flush(partition, views, sizes, flushes_all=flushes_all)
     if chosen is None:
-        has_written = _write_texts(partition) or (is_idle and _prepare_texts(partition, is_wanted))
+        has_written = _write_texts(partition)
+        if not has_written and is_idle and prepares:
+            has_written = _prepare_texts(partition, is_wanted)
         if has_written or partition.is_commit_due:
             partition.commit_derived()
             return True

@@ -42,6 +42,9 @@ RETRY_SECONDS = 10.0
 NEW_SEGMENTS_MIN = 2
 """While writing, an index is visited again once it has gained this many segments."""
 
+REST_FACTOR = 4
+"""Text columns are made ahead after so many times `idle_ms`: pauses within a load are no reason."""
+
 PURGEABLE_MAX = 20_000
 """From this many on, dead records are purged between write groups too, not only when idle."""
 
@@ -212,6 +215,8 @@ class MergeScheduler:
         settings = job.partition.settings
         idle_at = job.written_at + settings.idle_ms / 1000
         is_idle = time.monotonic() >= idle_at
+        rested_at = job.written_at + REST_FACTOR * settings.idle_ms / 1000
+        is_rested = time.monotonic() >= rested_at
         num_segments = len(job.partition.newest.views)
         try:
             job.is_merging = True
@@ -220,6 +225,7 @@ class MergeScheduler:
                 job.partition,
                 is_idle=is_idle,
                 flushes_all=is_idle and job.is_flush_due,
+                prepares=is_rested,
                 is_wanted=lambda: self._is_wanted(job),
             )
             if has_worked:
@@ -243,11 +249,11 @@ class MergeScheduler:
             job.is_merging = False
         if has_worked:
             return
-        if is_idle:
+        if is_idle and (is_rested or job.partition.is_prepared):
             with self._wakes:
                 job.is_pending = job.written_at + settings.idle_ms / 1000 != idle_at
         else:
-            job.idle_at = idle_at
+            job.idle_at = rested_at if is_idle else idle_at
             job.num_segments = num_segments
 
     def _is_wanted(self, job: Job) -> bool:

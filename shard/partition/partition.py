@@ -451,13 +451,18 @@ class Partition:
     def is_at_rest(self) -> bool:
         """Whether nothing is left to merge, to write to a file, to prepare or to purge."""
         views = self._history.newest.views
-        named = self._generation.configuration.sorting_fields
         return (
             len(views) <= 1
             and not self.purge_queue
             and all(view.segment.path is not None for view in views)
-            and all(is_prepared(view.segment, named) for view in views)
+            and self.is_prepared
         )
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the text columns that searches are likely to need have been made, or tried."""
+        named = self._generation.configuration.sorting_fields
+        return all(is_prepared(view.segment, named) for view in self._history.newest.views)
 
     @property
     def is_settled(self) -> bool:

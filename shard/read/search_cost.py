@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from common.protocol.messages import RangeRequest, SearchRequest, StatisticsRequest
+from common.protocol.messages import RangeRequest, SearchRequest, SortKey, StatisticsRequest
 from shard.collect.facets.geo_counts import has_grid
 from shard.collect.facets.histograms import has_histogram
 from shard.collect.facets.range_counts import all_ranges
 from shard.collect.facets.tree_counts import needs_nodes
 from shard.collect.grouping.distinct import num_values_at_hand
+from shard.collect.nested_elements import needs_element_order
 from shard.query.filters import filter_bitsets
 from shard.query.scoring import boosting
 from shard.query.spelling.near_terms import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text.whole_field_matches import is_slow_to_find
 from shard.read.field_languages import languages_of
+from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.sort_columns import needs_column
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ JOINT_KEYS_FAST_MAX: Final = 200
 """Statistics of more values are slow: 10 µs each."""
 NUMBERED_FAST_MAX: Final = 100_000
 """Numbering the intervals or cells of more documents than this is slow: 10 to 30 ns each."""
+DISTANCES_FAST_MAX: Final = 30_000
+"""Measuring the distances of more documents takes milliseconds: 100 ns each."""
 DISTINCT_FAST_MAX: Final = 50_000
 """Scoring more matches than this, to tell them apart by value, is slow."""
 DISTINCT_ORDERED_FAST_MAX: Final = 200_000
@@ -78,6 +82,8 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             for view in snapshot.views:
                 if field is not None and needs_column(snapshot, view, field, collation):
                     return True
+    if any(_is_slow_to_order(snapshot, key) for key in request.sort):
+        return True
     if _are_many_matches_scored(snapshot, request):
         return True
     for boost in request.boosts:
@@ -108,6 +114,22 @@ def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool
     return num_matches_max(snapshot, request.query, languages_of(snapshot)) > limit
 
 
+def _is_slow_to_order(snapshot: Snapshot, key: SortKey) -> bool:
+    """Return whether the order by distance, or by numbers of elements, has to be made first."""
+    field = None if key.field is None else snapshot.registry.number(key.field)
+    if field is None:
+        return False
+    if key.within is not None:
+        return any(needs_element_order(view, field, key) for view in snapshot.views)
+    if key.point is None:
+        return False
+    columns = [geo_column(view.segment, field) for view in snapshot.views]
+    return any(
+        column is not None and column.is_slow_to_order(is_descending=key.is_descending)
+        for column in columns
+    )
+
+
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether ranges, joint counts and sums are likely to take milliseconds."""
     if snapshot.num_docs > filter_bitsets.KEYS_FAST_MAX and any(
@@ -134,6 +156,8 @@ def _is_slow_to_number(snapshot: Snapshot, request: RangeRequest) -> bool:
     """Return whether the intervals or cells of matches are likely to take milliseconds."""
     interval, zoom = request.interval, request.zoom
     field = snapshot.registry.number(request.field)
+    if field is not None and request.origin is not None:
+        return snapshot.num_docs > DISTANCES_FAST_MAX
     if field is None or (interval is None and zoom is None):
         return False
     num_docs = 0

@@ -99,7 +99,7 @@ class FieldColumns:
         self._add_booleans(keys, words)
         texts = self._texts
         if texts is not None:
-            ranks = [low for low, high in map(texts.rank_bounds, keys) if high > low]
+            ranks = [rank for key in keys if (rank := texts.rank_of(key)) is not None]
             if ranks:
                 texts.column.add_docs_with(_numbers_of_ranks(texts, ranks), words)
         return words

@@ -25,7 +25,7 @@ slow (`is_slow` predicts it, so that such a search can run off the event loop).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
@@ -64,7 +64,7 @@ from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import ElementSegment, element_segment
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.text_columns import needs_texts, text_column
+from shard.segment.columns.text_columns import TextColumn, needs_texts, text_column
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.doc_sets import (
     add_docs,
@@ -86,6 +86,9 @@ if TYPE_CHECKING:
 
 KEYS_FAST_MAX: Final = 20_000
 """Scanning up to this many keys, or documents, takes a few milliseconds at most."""
+_VALUES_FAST_MAX: Final = 100
+"""Looking up more values takes milliseconds: 100 µs each among texts that are no facet, and 25
+where an item must have all of them."""
 
 
 def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray[np.uint64]:
@@ -173,6 +176,8 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             num_keys = snapshot.dictionary_lengths.get(condition.field, 0)
             key = (view.segment.uid, condition, None)
             return num_keys > KEYS_FAST_MAX and FILTER_CACHE.get(key) is None
+        case AllOf(values=values) if len(values) > _VALUES_FAST_MAX:
+            return True
         case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
             return False
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
@@ -185,9 +190,31 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
                 return True
             if not _wants_texts(snapshot, condition) or not _has_documents(view):
                 return False
-            return needs_texts(snapshot, view, field)
+            return needs_texts(snapshot, view, field) or _looks_up_many_texts(
+                snapshot, view, field, condition
+            )
         case _:
             assert_never(condition)
+
+
+def _looks_up_many_texts(
+    snapshot: Snapshot,
+    view: SegmentView,
+    field: int,
+    condition: AnyOf | AllOf | Range | StartsWith | Contains,
+) -> bool:
+    """Return whether a leaf has not been resolved yet, and has many texts to look up or to pass."""
+    match condition:
+        case Range():
+            is_large = view.segment.num_docs > KEYS_FAST_MAX
+        case AnyOf(values=values):
+            is_large = len(values) > _VALUES_FAST_MAX
+        case AllOf() | StartsWith() | Contains():
+            return False  # they are few
+    if not is_large:
+        return False
+    texts = text_column(snapshot, view, field)
+    return FILTER_CACHE.get(_leaf_key(view, condition, texts)) is None
 
 
 def _combine(
@@ -390,9 +417,7 @@ def _resolve_leaf(
     texts = None
     if _wants_texts(snapshot, condition) and _has_documents(view):
         texts = text_column(snapshot, view, field)
-    # Extracted texts lack the documents deleted by then, so their identity is part of the key.
-    is_extracted = texts is not None and not texts.are_ranks_global
-    key = (view.segment.uid, condition, texts.identity if texts and is_extracted else None)
+    key = _leaf_key(view, condition, texts)
     kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is None:
         words = FieldColumns(snapshot, view, field, texts).resolve(condition)
@@ -400,6 +425,19 @@ def _resolve_leaf(
         FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
         return words
     return _unpacked(kept, view.segment.num_docs)
+
+
+def _leaf_key(
+    view: SegmentView,
+    condition: AnyOf | AllOf | Range | StartsWith | Contains,
+    texts: TextColumn | None,
+) -> Hashable:
+    """Return the key of a leaf in the filter cache.
+
+    Extracted texts lack the documents deleted by then, so their identity is part of it.
+    """
+    is_extracted = texts is not None and not texts.are_ranks_global
+    return view.segment.uid, condition, texts.identity if texts and is_extracted else None
 
 
 def _packed(words: NDArray[np.uint64]) -> NDArray[Any]:

@@ -57,6 +57,8 @@ _CLOSEST_SHARE: Final = 16
 """
 _VECTOR_BYTES: Final = 12
 """Of a point in `_unit_vectors`."""
+_POINTS_FAST_MAX: Final = 50_000
+"""Distances of up to this many points, or their vectors, are computed within 5 ms."""
 _SLACK_DEGREES: Final = 1e-6
 """Margin of the box around a circle: 11 cm, far above any rounding error."""
 
@@ -388,6 +390,15 @@ class GeoColumn:
         threshold = np.partition(of_docs, k - 1)[k - 1] + _CHORD_MARGIN
         closest: NDArray[np.uint32] = docs[of_docs <= threshold]
         return closest
+
+    def is_slow_to_order(self, *, is_descending: bool) -> bool:
+        """Return whether the order of all documents from a point takes milliseconds.
+
+        It does while `closest` has no vectors, and for the farthest ones.
+        """
+        return len(self.lats) > _POINTS_FAST_MAX and (
+            is_descending or COLUMN_CACHE.get(self._vectors_key) is None
+        )
 
     def _doc_starts(self) -> NDArray[np.int64]:
         """Return where the points of each document begin, and where the last ones end."""

@@ -199,6 +199,13 @@ class TextColumn:
         number = rank if self.order is None else int(self.order[rank])
         return self.arena.keys_of((number,))[0]
 
+    def rank_of(self, text: str) -> int | None:
+        """Return the rank of a text in the order of code points; None if it is not among these."""
+        wanted = text.encode("utf-8", "surrogatepass")
+        rank = bisect_left(range(self.num_values), wanted, key=self.text_of_rank)
+        is_found = rank < self.num_values and self.text_of_rank(rank) == wanted
+        return rank if is_found else None
+
     def rank_bounds(self, text: str) -> tuple[int, int]:
         """Return how many texts sort before `text`, and how many do not sort after it."""
         sort_key = sort_key_of(self.collation)

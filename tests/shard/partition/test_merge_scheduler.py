@@ -6,7 +6,7 @@ import dataclasses
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,9 +24,11 @@ from shard.partition.merge_scheduler import Job, MergeScheduler
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.segment.columns import text_columns
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.lmdb_environment import SubDatabase
+from tests.waiting import wait_until
 
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20)
 
@@ -50,7 +52,9 @@ class Running:
     def _fail(self, error: BaseException) -> None:
         raise AssertionError from error
 
-    def apply(self, seq: int, horizon: int, changes: list[tuple[int, int | None]]) -> None:
+    def apply(
+        self, seq: int, horizon: int, changes: Sequence[tuple[int, int | str | None]]
+    ) -> None:
         """Put (id, value), or delete where the value is None; ids of one group differ."""
         contents = [
             str(id).encode() if value is None else orjson.dumps({"id": id, "v": value})
@@ -237,6 +241,22 @@ def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
 
     assert len(running.partition.newest.views) < 6
     assert len(_live(running.partition.newest)) == 9 * 90
+    running.close()
+
+
+def test_text_columns_are_made_ahead_after_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_columns, "FILE_DOCS_MIN", 50)
+    running = Running(tmp_path / "index-1", dataclasses.replace(_SETTINGS, idle_ms=300))
+
+    running.apply(1, 0, [(id, f"2026-01-{id % 28 + 1:02}") for id in range(300)])
+    written_at = time.monotonic()
+    wait_until(lambda: running.partition.newest.views[0].segment.text_files)
+
+    assert time.monotonic() - written_at > 1
+    wait_until(lambda: running.partition.is_at_rest)
+    wait_until(lambda: running.merge_scheduler.is_idle(1))
     running.close()
 
 

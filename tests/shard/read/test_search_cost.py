@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from common.boosts import Boost
@@ -19,13 +21,16 @@ from common.protocol.messages import (
     TextQuery,
     ValueStatisticsRequest,
 )
-from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
+from common.query import NUM_MATCH_KINDS, AllOf, And, AnyOf, Contains, Range, Same, Under, Word
+from shard.collect import nested_elements
+from shard.collect.top_hits import segment_top_k
 from shard.query.filters import filter_bitsets
 from shard.query.text import whole_field_matches
 from shard.read import corpus_statistics, search_cost, searcher
-from shard.segment.columns import grouping_keys, sort_columns, text_columns
+from shard.segment.columns import geo_columns, grouping_keys, sort_columns, text_columns
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
+from tests.shard.partition.local_shard import Shard, index_entry
 
 
 def test_slow_searches_are_told_beforehand() -> None:
@@ -238,3 +243,68 @@ def test_the_first_statistics_of_a_text_read_the_lengths_of_all_fields(
     assert not search_cost.is_slow(world.snapshot, request(query=query))
     few = World([{"text": "red sea"}] * 2, has_texts=True).snapshot
     assert not search_cost.is_slow_to_count(few, asked)
+
+
+def test_looking_up_many_texts_is_slow_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filter_bitsets, "_VALUES_FAST_MAX", 2)
+    monkeypatch.setattr(filter_bitsets, "KEYS_FAST_MAX", 2)
+    world = World([{"name": name, "tags": name} for name in "abc"])
+    snapshot = world.snapshot
+    searcher.search(snapshot, request((SortKey("name"),)))  # the texts are read
+
+    def is_slow(*conditions: AnyOf | AllOf | Range) -> list[bool]:
+        return [
+            search_cost.is_slow(snapshot, request(filters=(FilterClause(one),)))
+            for one in conditions
+        ]
+
+    many = AnyOf("name", ("a", "b", "x")), Range("name", "a", False, "b", False)
+    assert is_slow(*many) == [True] * 2
+    assert is_slow(AnyOf("name", ("a", "b")), AnyOf("tags", ("a", "b", "x"))) == [False] * 2
+    for one in many:
+        searcher.search(snapshot, request(filters=(FilterClause(one),)))
+    assert is_slow(*many) == [False] * 2
+    for field in ("name", "tags"):
+        assert is_slow(AllOf(field, ("a", "b")), AllOf(field, ("a", "b", "c"))) == [False, True]
+
+
+def test_orders_by_distance_and_by_elements_are_slow_until_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(geo_columns, "_POINTS_FAST_MAX", 2)
+    monkeypatch.setattr(geo_columns, "_CLOSEST_SHARE", 100)
+    monkeypatch.setattr(segment_top_k, "_WALK_MATCHES_MIN", 2)
+    monkeypatch.setattr(nested_elements, "KEYS_FAST_MAX", 2)
+    shard = Shard(tmp_path / "index", index_entry(nested=["parts"]))
+    items = [
+        {"id": i, "_geo": {"lat": i, "lng": 7}, "parts": [{"price": i}, {"price": 9}]}
+        for i in range(4)
+    ]
+    shard.put(*items[:2])
+    few = shard.partition.newest
+    shard.put(*items[2:])
+    shard.merge()
+    snapshot = shard.partition.newest
+    for key in (
+        SortKey("_geo", point=(1.0, 2.0)),
+        SortKey("parts.price", within=Same("parts", And(()))),
+    ):
+        asked = request((key,), num_hits=1)
+        assert not search_cost.is_slow(few, asked)
+        assert search_cost.is_slow(snapshot, asked)
+        searcher.search(snapshot, asked)
+        assert not search_cost.is_slow(snapshot, asked)
+    assert search_cost.is_slow(
+        snapshot, request((SortKey("_geo", is_descending=True, point=(1.0, 2.0)),))
+    ), "the farthest ones are measured"
+    elsewhere = request((SortKey("nowhere", point=(1.0, 2.0)),))
+    assert not search_cost.is_slow(snapshot, elsewhere)
+    shard.close()
+
+
+def test_rings_around_a_point_measure_all_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_cost, "DISTANCES_FAST_MAX", 2)
+    items: list[Item] = [{"_geo": {"lat": float(i), "lng": 7.0}} for i in range(3)]
+    rings = request(ranges=(RangeRequest("_geo", (), origin=(1.0, 2.0), rings=(0.0, 100.0)),))
+    assert search_cost.is_slow(World(items).snapshot, rings)
+    assert not search_cost.is_slow(World(items[:2]).snapshot, rings)
