@@ -38,7 +38,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from common.process.glibc_malloc import on_new_pages
+from common.process.glibc_malloc import zeros_on_new_pages
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.posting_list_scan import ScoredTerm
@@ -209,9 +209,8 @@ class Bounds:
         num_rows = len(lists.index.lists.skip_docs)
         num_dense = len(lists.index.dense_lists.dense_terms)
         num_groups = (lists.index.num_docs >> GROUP_SHIFT) + 1
-        with on_new_pages():  # only those that are written take memory
-            of_blocks = np.zeros(num_rows, np.int64)
-            codes = np.zeros((num_dense, num_groups), np.uint8)
+        of_blocks = zeros_on_new_pages(8 * num_rows).view(np.int64)
+        codes = zeros_on_new_pages(num_dense * num_groups).reshape(num_dense, num_groups)
         of_groups = GroupBounds(codes, np.zeros(num_dense, np.bool_), 1.0)
         return cls(lists.fields, lists.k1, of_blocks, np.zeros(num_rows, np.bool_), of_groups)
 

@@ -55,6 +55,34 @@ def test_free_memory_between_pieces_goes_back() -> None:
     assert done.returncode == 0, done.stderr
 
 
+SPARSE = """
+import numpy as np
+from common.process import glibc_malloc
+from common.process.glibc_malloc import zeros_on_new_pages
+
+MIB = 1 << 20
+glibc_malloc.configure_allocator()
+# What a load leaves of an arena: free memory below a piece that is in use, returned to the system.
+free, kept = [np.ones(16 * MIB, np.uint8) for _ in range(16)], np.ones(MIB // 2, np.uint8)
+del free
+glibc_malloc.trim()
+before = glibc_malloc._anonymous_bytes()
+sparse = zeros_on_new_pages(64 * MIB)
+sparse[::32 * MIB] = 1
+assert glibc_malloc._anonymous_bytes() - before < MIB // 2
+assert sparse.sum() == 2
+small = zeros_on_new_pages(1000)
+assert len(small) == 1000 and not small.any()
+"""
+
+
+def test_sparse_arrays_take_what_is_written_and_touch_no_free_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SPARSE], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_giving_back_leaves_nothing_to_the_collector() -> None:
     glibc_malloc.trim()
     gc.collect()
