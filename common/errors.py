@@ -171,6 +171,7 @@ class StaleRequest(ServiceError):
     """
 
     http_status = 503
+    default_code = "shard_unavailable"
     is_retryable = True
 
 
@@ -186,8 +187,6 @@ class ConfigurationSwitched(StaleRequest):
 
 class FacetRenumbered(StaleRequest):
     """A shard was restarted after it counted a facet, and numbers the values differently since."""
-
-    default_code = "shard_unavailable"
 
 
 class ReplicaLost(ServiceError):
