@@ -1,6 +1,8 @@
 """Compiles the kernels when the package is built; everything else stands in pyproject.toml."""
 
 import os
+import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -21,6 +23,12 @@ class BuildKernels(build_ext):
 
 # FACETD_KERNELS=numba installs without compiled kernels, where no compiler or header is to be had.
 is_compiled = os.environ.get("FACETD_KERNELS") != "numba"
+
+if is_compiled and sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.exit(
+        "facetd cannot be installed in the free-threaded build of Python, which does not load "
+        "extensions of the stable ABI; use the usual build of the same version"
+    )
 
 setup(
     ext_modules=[Extension("common.kernels._compiled", [], py_limited_api=True)]

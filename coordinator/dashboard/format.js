@@ -68,10 +68,10 @@ export function percent(part, whole) {
   return whole > 0 ? `${Math.round((part / whole) * 100)} %` : "–";
 }
 
-/** A field name as a heading: "country_languages" -> "Country languages". */
+/** A field name as a heading: "country_languages" -> "Country languages"; an empty one as in JSON. */
 export function fieldTitle(name) {
-  const words = name.replaceAll(/[_.]+/g, " ").trim() || name;
-  return words[0].toUpperCase() + words.slice(1);
+  const [first, ...rest] = name.replaceAll(/[_.]+/g, " ").trim() || name || '""';
+  return first.toUpperCase() + rest.join("");
 }
 
 /**

@@ -83,6 +83,15 @@ def test_request_says_what_differs_from_the_configuration(run: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("country_languages", "Country languages"), ("", '""'), ("__", "__"), (" ", " "), ("ß", "SS")],
+)
+def test_any_field_has_a_title(run: Any, name: str, title: str) -> None:
+    """Also the field of an empty name, which JSON allows."""
+    assert run("format.js", "return m.fieldTitle(x)", name) == title
+
+
 def test_indent_json_changes_only_white_space(run: Any) -> None:
     text = '{"id":9223372036854775807,"a":[],"b":{},"c":[1,{"d":"x, {y}: \\"z\\""}],"e":1.0}'
     indented = run("format.js", "return m.indentJson(x)", text)

@@ -30,6 +30,17 @@ def test_search_as_you_type_with_highlighting(page: Any, service: Service, expec
     assert state_of(page) == {"q": ["priso"]}
 
 
+def test_any_names_of_fields_are_shown(page: Any, service: Service, expect: Any) -> None:
+    names = {"": "none", " ": "blank", "_": "low", ".": "dot", "a.b": "dotted", "é\n😀": "odd"}
+    facets: dict[str, Any] = {"aggregations": {name: {} for name in names if name}}
+    service.call("POST", "/names/configuration", facets)
+    service.call("POST", "/names/items", [{"id": n, **names} for n in range(3)])
+    page.goto("/dashboard/names")
+    expect(page.locator(".total")).to_have_text("3 items")
+    expect(page.locator(".facets").get_by_text("dotted").first).to_be_visible()
+    page.locator(".item").first.click()
+
+
 def test_on_paper_is_what_was_found_without_what_can_be_pressed(page: Any, expect: Any) -> None:
     page.goto("/dashboard/films?q=godfather")
     expect(page.locator(".item").first).to_be_visible()

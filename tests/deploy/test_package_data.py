@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -45,3 +46,16 @@ def test_a_wheel_has_the_data_of_the_repository_and_nothing_that_tools_leave(
         for junk in (*LEFT_BY_TOOLS, "__pycache__/app.cpython-311.pyc"):
             (path.parent / junk).write_bytes(b"")
     assert packaged(tmp_path) == data
+
+
+def test_the_free_threaded_build_of_python_is_refused_with_the_remedy() -> None:
+    code = (
+        "import runpy, sysconfig; "
+        "sysconfig.get_config_var = {'Py_GIL_DISABLED': 1}.get; "
+        "runpy.run_path('setup.py')"
+    )
+    refused = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "use the usual build of the same version" in refused.stderr, refused.stderr
