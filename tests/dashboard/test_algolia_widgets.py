@@ -9,6 +9,7 @@ from typing import Any
 from tests.algolia.conftest import bundled
 from tests.dashboard.conftest import Service
 
+ROOT = Path(__file__).resolve().parents[2]
 SETTLE_SECONDS = 10.0
 CLIENT = """
 import { liteClient } from "algoliasearch/lite";
@@ -137,6 +138,20 @@ search.addWidgets([
 ]);
 search.start();
 """
+CLICKED = """
+import instantsearch from "instantsearch.js";
+import { configure, hits } from "instantsearch.js/es/widgets";
+const search = instantsearch({ indexName: "films:year:desc", searchClient, insights: {
+  INSIGHTS
+} });
+const item = (hit, { html, sendEvent }) =>
+  html`<b onClick=${() => sendEvent("click", hit, "Hit")}>${hit.name}</b>`;
+search.addWidgets([
+  configure({ query: "godfather", hitsPerPage: 3 }),
+  hits({ container: "#root", templates: { item } }),
+]);
+search.start();
+"""
 TOWNS = [
     {
         "id": n,
@@ -250,6 +265,23 @@ def test_widgets_of_several_indexes(page: Any, service: Service, tmp_path: Path)
     asked = {"query": "godfather", "filters": {"country": ["United States"]}, "per_page": 20}
     answer = service.call("POST", "/films/search", asked)
     wait_until(page, texts("#films b"), [item["name"] for item in answer["data"]["items"]])
+
+
+def test_clicks_are_counted_as_documented(page: Any, service: Service, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "migrate" / "algolia.md").read_text()
+    handler = text.partition("insights: {")[2].partition("\n    },\n")[0]
+    handler = handler.replace("https://search.example.org", "").replace("fk_…", "key")
+    service.make_films()
+    service.call("DELETE", "/_analytics?index=films")
+    open_page(page, tmp_path, CLICKED.replace("INSIGHTS", handler))
+    page.locator("b").nth(1).wait_for()
+    name = page.locator("b").nth(1).text_content()
+    with page.expect_response("**/_analytics/clicks") as answered:
+        page.locator("b").nth(1).click()
+    assert answered.value.json() == {"status": "counted", "counted": 1}
+    (clicked,) = service.call("GET", "/_analytics?index=films")["clicked"]
+    assert clicked["position"] == 2
+    assert service.call("GET", f"/films/items/{clicked['id']}")["name"] == name
 
 
 def found(service: Service, **request: Any) -> list[int]:
