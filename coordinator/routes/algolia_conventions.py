@@ -50,6 +50,8 @@ def algolia_route(
 
 
 CHANGE: Final[dict[str, Any]] = {"is_change": True}
+FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+"""Values of options in query strings; algoliasearch v4 for JavaScript sends 1."""
 
 
 def object_body(services: Services, request: Request) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from coordinator.parameters.value_parsers import Mistake
 from coordinator.read.multi_search_limits import ItemSum
 from coordinator.routes.algolia_conventions import (
     CHANGE,
+    FLAGS,
     algolia_route,
     now,
     object_body,
@@ -388,13 +389,13 @@ async def update_object(services: Services, request: Request) -> Response:
     name, object_id = request.arguments
     params = query_string_parameters(request.query_string)
     creates = params.get("createIfNotExists", "true")
-    if creates not in ("true", "false"):
+    if creates not in FLAGS:
         raise InvalidRequest(
             "createIfNotExists must be true or false",
             code="invalid_parameter",
             param="createIfNotExists",
         )
-    action = "partialUpdateObject" if creates == "true" else "partialUpdateObjectNoCreate"
+    action = "partialUpdateObject" if FLAGS[creates] else "partialUpdateObjectNoCreate"
     facets = facets_to_write(services, request, name)
     change = _single(services, request, facets, action, object_id)
     index = await index_to_write(services, request, name)

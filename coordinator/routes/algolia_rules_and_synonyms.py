@@ -19,6 +19,7 @@ from coordinator.parameters.request_decoding import decode_json, decode_object
 from coordinator.parameters.value_parsers import Mistake, integer
 from coordinator.routes.algolia_conventions import (
     CHANGE,
+    FLAGS,
     algolia_route,
     now,
     required_body,
@@ -83,7 +84,7 @@ async def _delete_one(kind: ObjectKind, services: Services, request: Request) ->
 async def _save_many(kind: ObjectKind, services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/rules/batch`, and that of synonyms: all of them or none."""
     clears = "clearExistingRules" if kind is RULES else "replaceExistingSynonyms"
-    is_clearing = _check_options(request, (clears,)).get(clears) == "true"
+    is_clearing = _check_options(request, (clears,)).get(clears, False)
     limits = services.settings.limits
     listed = decode_json(request.body, limits)
     if not isinstance(listed, list):
@@ -161,14 +162,15 @@ def _passes(rule: dict[str, Any], enabled: object, anchoring: object) -> bool:
     return anchoring is None or any(one.get("anchoring") == anchoring for one in conditions)
 
 
-def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, Any]:
+def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, bool]:
     """Return the known options; replicas need no changes forwarded to them."""
-    options = _options(request)
-    for name, value in options.items():
+    options: dict[str, bool] = {}
+    for name, value in _options(request).items():
         if name not in (*known, "forwardToReplicas"):
             raise stored.refused(name, "is not an option of this page")
-        if value not in ("true", "false"):
+        if value not in FLAGS:
             raise stored.wrong(name, "must be true or false")
+        options[name] = FLAGS[value]
     return options
 
 

@@ -192,6 +192,33 @@ def test_rules_synonyms_and_copies(shop: Shop) -> None:
     }
 
 
+def test_version_4_replaces_rules_and_synonyms(shop: Shop) -> None:
+    answer = run_node(
+        """
+        import algoliasearch from "algoliasearch4";
+        const host = { url: process.argv[2], protocol: "http" };
+        const index = algoliasearch("app", "key", { hosts: [host] }).initIndex("js-v4");
+        const forward = { forwardToReplicas: true };
+        const pair = (objectID) => ({ objectID, type: "synonym", synonyms: ["a", objectID] });
+        const rule = (objectID) => ({ objectID, consequence: { userData: { objectID } } });
+        await index.saveSynonyms([pair("x"), pair("y")], forward).wait();
+        await index.saveRules([rule("x"), rule("y")], forward).wait();
+        await index.saveSynonyms([pair("z")], { replaceExistingSynonyms: true }).wait();
+        await index.saveRules([rule("z")], { clearExistingRules: true }).wait();
+        const kept = [await index.searchSynonyms(""), await index.searchRules("")];
+        await index.replaceAllSynonyms([]).wait();
+        await index.replaceAllRules([]).wait();
+        const left = [await index.searchSynonyms(""), await index.searchRules("")];
+        const answer = [kept.map(({ hits }) => hits.map((hit) => hit.objectID)),
+            left.map((one) => one.nbHits)];
+        console.log(JSON.stringify(answer));
+        """,
+        shop.host,
+    )
+
+    assert answer == [[["z"], ["z"]], [0, 0]]
+
+
 def test_objects_settings_and_tasks(shop: Shop) -> None:
     answer = run(
         "v5",
