@@ -38,6 +38,9 @@ from tests.cluster.conftest import Index
         ("-drama", {2, 5, 6}),
         ("zzzzz", set()),
         ("green zzzzz", {1}),
+        ('green "zzzzz"', set()),
+        ('"zzzzz" green', set()),
+        ('green -"zzzzz"', {1}),
         ("", {1, 2, 3, 4, 5, 6}),
         ("!?", {1, 2, 3, 4, 5, 6}),
     ],
@@ -49,6 +52,16 @@ def test_query_text_selects_items(films: Index, query: str, expected: set[int]) 
 def test_ignored_words_are_named(films: Index) -> None:
     assert films.search(query="green zzzzz")["meta"]["ignored_words"] == ["zzzzz"]
     assert films.search(query="green")["meta"]["ignored_words"] == []
+
+
+def test_quoted_words_are_never_ignored(films: Index) -> None:
+    answer = films.search(query='green zzzzz "qqqqq"')
+    assert answer["pagination"]["total"] == 0
+    assert answer["meta"]["ignored_words"] == ["zzzzz"]
+    assert films.ids(query='green "qqqqq"', match="any") == [1]
+    assert films.ids(query='"qqqqq" green', match="last") == []
+    explained = films.post("explain", {"id": 1, "query": 'green "qqqqq"'}).json["data"]
+    assert explained["reasons"] == [{"kind": "word", "param": "query", "text": '"qqqqq"'}]
 
 
 def test_cjk_is_found_by_any_part(index: Index) -> None:

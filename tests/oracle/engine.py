@@ -135,11 +135,14 @@ class Oracle:
             others = spaced.get(clause.words[0], ()) if len(clause.words) == 1 else ()
             return clause.is_in(text) or any(other.is_in(text) for other in others)
 
-        # A word that no item has, wherever, is not required of any.
+        # A word that no item has, wherever, is not required of any, unless it is quoted.
+        quoted = {clause.words for clause in wanted if clause.is_quoted}
         known = [
             clause
             for clause in wanted
-            if clause.is_phrase or any(has(clause.anywhere(), text) for text in texts.values())
+            if clause.is_phrase
+            or clause.words in quoted
+            or any(has(clause.anywhere(), text) for text in texts.values())
         ]
         if match == "last":
             known = known[:1]

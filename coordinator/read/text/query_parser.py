@@ -107,6 +107,8 @@ class ParsedQuery(Struct, frozen=True):
     """The last two words, if no space separates them and the last may be incomplete."""
     whole: Words = ()
     """All words in order, if there is nothing else in the query and a field may consist of them."""
+    quoted: frozenset[str] = frozenset()
+    """Words that are quoted alone: as binding as phrases, even if no item has them."""
     is_one_word: bool = False
     """Whether the query has one word besides function words, so that none tells what is meant."""
 
@@ -376,6 +378,7 @@ def parse_query(
         spellings,
         collector.fragment,
         () if num_words_cut else _whole(pieces, dropped),
+        frozenset(quoted),
         _is_one_word(counts, dictionary.function_words),
     )
 
@@ -468,7 +471,8 @@ class _ClauseCollector:
         if piece.is_excluded:
             self.excluded[clause] = None
         else:
-            self.quoted.add(clause.text if isinstance(clause, Word) else "")
+            if isinstance(clause, Word):
+                self.quoted.add(clause.text)
             self._count(clause)
 
     def _count(self, clause: Clause) -> None:

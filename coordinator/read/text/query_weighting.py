@@ -175,7 +175,7 @@ def _weigh(
     """Compute the weights of a query's clauses; yield after some ten microseconds each.
 
     A word that occurs nowhere in the index, not even as a prefix or with a typo, is ignored as long
-    as another clause is left. If none is left, nothing matches.
+    as another clause is left, unless it is quoted. If none is left, nothing matches.
     """
     # Words that the statistics lack are assumed to be nowhere.
     doc_freqs = statistics.doc_freqs
@@ -196,7 +196,7 @@ def _weigh(
             elif parsed.fragment and clause.is_prefix and clause.text == parsed.fragment[1]:
                 num_together = statistics.spacing_freqs.get(parsed.fragment, 0)
                 clause, freqs = _as_fragment(clause, freqs, num_together)
-            if not any(freqs):
+            if not any(freqs) and clause.text not in parsed.quoted:
                 ignored.append(clause.text)
                 continue
             found = [freqs]
