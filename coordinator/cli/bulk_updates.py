@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coordinator.cli.sources.item_json import encoded
+from coordinator.cli.sources.exact_json_codec import encoded
 from coordinator.cli.sources.json_and_ndjson import parsed_items
 from coordinator.cli.sources.source import Source, SourceError, counted
 from coordinator.clients.http_client import Client, ClientError, index_path

@@ -42,9 +42,9 @@ from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists
 from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.proposed_configuration import offer_configuration
+from coordinator.cli.sources.followed_postgres_rows import Invisible
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName
-from coordinator.cli.sources.postgres_table import Invisible
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError, index_path

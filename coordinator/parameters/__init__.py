@@ -19,6 +19,6 @@ filter_objects      filters as JSON; geo: areas
 facet_options       options by facet; facet_ranges_and_cube: counts by interval, joint
                     counts; tree_options: of category trees
 sort_keys           sort keys; highlight_options: and of snippets; fields_not_searchable
-curation            the rules that apply to one search
+curation_rule_evaluation  the curation rules that apply to one search, and their effect
 foreign_parameters  parameters of other engines, and their equivalents here
 """

@@ -1,7 +1,7 @@
 """Searches to which the curation rules of their index are applied, or those of the request.
 
 The rules of an index are compiled once (`index_caches`), those of a request for each search; what
-rules do to a search, `coordinator.parameters.curation` knows.
+rules do to a search, `coordinator.parameters.curation_rule_evaluation` knows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from common.curation_rules import Rule
 from common.process.loop_scheduler import run_to_completion
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import now
-from coordinator.parameters.curation import CompiledRule, compile_rules, curated
+from coordinator.parameters.curation_rule_evaluation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import wanted_words
 

@@ -19,11 +19,16 @@ from common.analysis.analyzer import Analyzer
 from common.index_configuration import IndexConfiguration
 from common.process.loop_scheduler import run_to_completion
 from common.query import Filter
-from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules, narrowing_rules
+from coordinator.parameters.curation_rule_evaluation import (
+    ACCEPTED,
+    CompiledRule,
+    compile_rules,
+    narrowing_rules,
+)
 from coordinator.read.facets.facet_values_and_totals import FacetCache
+from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary
 from coordinator.read.text.text_statistics_cache import StatisticsCache

@@ -34,6 +34,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.curated_search import narrowed_search
 from coordinator.read.read_services import ReadServices
+from coordinator.read.suggest.best_text_of_item import best_texts_of_items
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.prefix_narrowing import (
     CompletionContext,
@@ -47,7 +48,6 @@ from coordinator.read.suggest.suggestion_cache import key_of
 from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion, SuggestionPage
 from coordinator.read.suggest.suggestion_sources import SuggestionSources
 from coordinator.read.suggest.typed_text import TypedText, typed_text
-from coordinator.read.suggest.whole_texts import whole_texts
 from coordinator.read.suggested_items import SuggestedItems, search_for_items
 from coordinator.read.suggested_values import SuggestedValues
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
@@ -298,7 +298,7 @@ class Suggestions:
     ) -> list[Suggestion]:
         words = [] if typed is None else typed.words
         fields = scope.index.configuration.suggestions.fields
-        return list(whole_texts(items, words, fields, self._folded))
+        return list(best_texts_of_items(items, words, fields, self._folded))
 
     # --- words
 

@@ -7,7 +7,9 @@ starts all parts and ends them. These are, from the bottom up:
     host/         this host: how far it is, whether it answers
     applying/     entries → the shards of this host
     publishing/   a change, from a request to the log
-    startup/      makes the log or follows it; the data of another host
+    snapshot_transfer/
+                  a host takes the data of another one
+    startup/      makes the log or follows it
     peers/        the other hosts: their state, whether all hold the same
     following/    every entry of the log, in order
     placement/    each host holds some of the shards

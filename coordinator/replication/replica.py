@@ -18,7 +18,7 @@ from coordinator.replication.host.serving_state import Serving
 from coordinator.replication.log.log_stream import LogStream
 from coordinator.replication.placement.shard_moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.startup.donor import Donor, maker
+from coordinator.replication.snapshot_transfer.donor import Donor, maker
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration
 

@@ -15,7 +15,7 @@ from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConf
 from common.index_configuration_value_checks import WARNINGS_MAX
 from common.nearest_name import nearest
 from common.value_kinds_and_facet_keys import ValueKind
-from coordinator.parameters.curation import CompiledRule
+from coordinator.parameters.curation_rule_evaluation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parsed_parameters import with_ancestors
 

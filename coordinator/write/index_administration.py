@@ -26,7 +26,7 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather
-from coordinator.parameters.curation import compile_rules
+from coordinator.parameters.curation_rule_evaluation import compile_rules
 from coordinator.write.configuration_patch_and_diff import changes, merged, removals
 from coordinator.write.deleted_index_checks import check_still_there, no_index, without
 from coordinator.write.detached_tasks import DetachedTasks

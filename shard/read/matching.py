@@ -20,8 +20,8 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
 from common.query import Filter
+from shard.collect.facets.bucket_counts import all_ranges, group_of
 from shard.collect.facets.drill_sideways import CountedMatches
-from shard.collect.facets.range_counts import all_ranges, group_of
 from shard.collect.top_hits.segment_top_k import first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
 from shard.query.filters.filter_intersection import narrow, resolve_groups

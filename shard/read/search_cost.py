@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from common.protocol.messages import RangeRequest, SearchRequest, SortKey, StatisticsRequest
+from shard.collect.facets.bucket_counts import all_ranges
 from shard.collect.facets.geo_counts import has_grid
 from shard.collect.facets.histograms import has_histogram
-from shard.collect.facets.range_counts import all_ranges
 from shard.collect.facets.tree_counts import needs_nodes
 from shard.collect.grouping.distinct import num_values_at_hand
 from shard.collect.nested_elements import needs_element_order

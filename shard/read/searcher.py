@@ -32,10 +32,10 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
+from shard.collect.facets.bucket_counts import count_ranges, scope_of_range
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets
 from shard.collect.facets.facet_cube import count_cube
-from shard.collect.facets.range_counts import count_ranges, scope_of_range
 from shard.collect.facets.statistics_by_facet_value import value_statistics
 from shard.collect.grouping.distinct import select_distinct
 from shard.collect.grouping.groups import GroupCounter, select_groups

@@ -40,7 +40,8 @@ from coordinator.replication.placement import shard_moving
 from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.shard_moving import Mover
 from coordinator.replication.publishing import entry_publishing, group_publishing
-from coordinator.replication.startup import first_serving, transfer
+from coordinator.replication.snapshot_transfer import recipient
+from coordinator.replication.startup import first_serving
 from coordinator.replication.startup.state_without_log import LocalState, local_state
 from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
@@ -570,7 +571,7 @@ class TestMistakesOfPlacedShardsAreFound:
     def test_a_shard_that_is_taken_is_followed_from_too_late(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = transfer.take_snapshot
+        real = recipient.take_snapshot
 
         async def take(*arguments: Any) -> Position:
             position = await real(*arguments)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, Final
 
-from coordinator.cli.sources.item_json import decoded
+from coordinator.cli.sources.exact_json_codec import decoded
 from coordinator.cli.sources.opening_and_decompression import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError
 from coordinator.cli.sources.url_fetching import open_url

@@ -11,7 +11,7 @@ from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT
 from common.index_configuration import GEO_FIELD
 from common.search_option_parsers import parse_typo_lengths
 from coordinator.cli.importers.geo_point_conversion import as_point, point_fields
-from coordinator.cli.sources.item_json import pieces_of
+from coordinator.cli.sources.exact_json_codec import pieces_of
 from coordinator.cli.sources.source import SourceError, counted
 
 FACET_SIZE_MAX: Final = 1_000

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources.item_json import decoded
+from coordinator.cli.sources.exact_json_codec import decoded
 from coordinator.cli.sources.list_separator import ListSeparator
 from coordinator.cli.sources.prices import amount_of
 

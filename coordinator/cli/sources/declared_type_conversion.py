@@ -23,7 +23,7 @@ from coordinator.cli.sources.column_type_inference import (
     is_integer,
     is_number,
 )
-from coordinator.cli.sources.item_json import decoded
+from coordinator.cli.sources.exact_json_codec import decoded
 from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import SourceError, shown
 

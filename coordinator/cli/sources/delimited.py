@@ -30,7 +30,7 @@ from coordinator.cli.sources.column_type_inference import (
     is_comma_number,
 )
 from coordinator.cli.sources.encodings import checked_encoding, first_wrong_line, marked_encoding
-from coordinator.cli.sources.item_json import pieces_of
+from coordinator.cli.sources.exact_json_codec import pieces_of
 from coordinator.cli.sources.opening_and_decompression import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.prices import amount_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown

@@ -1,7 +1,7 @@
 """A table of PostgreSQL, followed by logical replication.
 
     slot ──▶ which rows changed ──▶ these rows as they are now ──▶ items and removals
-    (replication_slot)                                (postgres_table)
+    (replication_slot)                                (followed_postgres_rows)
 
 The server's log says *which* rows changed, by their key. What is stored is each row as it is when
 its change is handled. So changes that are handled twice do no harm, a row never goes back to an
@@ -14,9 +14,9 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from coordinator.cli.sources.followed_postgres_rows import PostgresTable
 from coordinator.cli.sources.pgoutput import Begin, Changed, Commit, Truncated
 from coordinator.cli.sources.postgres_connection import ROWS_AT_ONCE, PostgresConnection
-from coordinator.cli.sources.postgres_table import PostgresTable
 from coordinator.cli.sources.replication_slot import ReplicationSlot, application_name
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources.item_json import encoded
+from coordinator.cli.sources.exact_json_codec import encoded
 from coordinator.cli.sources.json_and_ndjson import parsed_items
 from coordinator.cli.sources.json_object_splitting import edit_objects, value_at
 from coordinator.cli.sources.source import Source, SourceError

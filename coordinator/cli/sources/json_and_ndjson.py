@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
-from coordinator.cli.sources.item_json import decoded, encoded
+from coordinator.cli.sources.exact_json_codec import decoded, encoded
 from coordinator.cli.sources.items_path import inner_arrays, only_array
 from coordinator.cli.sources.json_object_splitting import (
     are_spread,

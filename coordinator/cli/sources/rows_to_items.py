@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from coordinator.cli.sources.item_json import pieces_of
+from coordinator.cli.sources.exact_json_codec import pieces_of
 from coordinator.cli.sources.source import SourceError, shown
 
 _KINDS: Final = {

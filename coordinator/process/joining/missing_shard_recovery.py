@@ -34,7 +34,7 @@ from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_stream import LogStream
 from coordinator.replication.placement.placement_table import TableStore
-from coordinator.replication.startup.transfer import (
+from coordinator.replication.snapshot_transfer.recipient import (
     CopyRequest,
     Offer,
     find_offers,

@@ -22,7 +22,7 @@ from coordinator.replication.host.replica_file import (
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_stream import LogStream
-from coordinator.replication.startup.transfer import find_offer, take_snapshot
+from coordinator.replication.snapshot_transfer.recipient import find_offer, take_snapshot
 from coordinator.settings import Settings
 
 CONNECT_SECONDS_MAX: Final = 30.0

@@ -18,7 +18,7 @@ from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
-from coordinator.replication.applying.waiting_groups import Step, WaitingGroup, WaitingGroups
+from coordinator.replication.applying.groups_to_join import Step, WaitingGroup, WaitingGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.following.stream_follower import follow
 from coordinator.replication.host.host_background_tasks import HostTasks

@@ -8,7 +8,7 @@ from typing import Final
 from common.process.logs import Log
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.startup.transfer import find_offers
+from coordinator.replication.snapshot_transfer.recipient import find_offers
 
 TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0

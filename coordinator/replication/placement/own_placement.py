@@ -30,7 +30,7 @@ from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.placed_snapshots import Collector
 from coordinator.replication.placement.placement_table import PlacementTable, TableStore
 from coordinator.replication.placement.shard_moving import Mover, ShardProcesses
-from coordinator.replication.startup.donor import MakeSnapshot
+from coordinator.replication.snapshot_transfer.donor import MakeSnapshot
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0

@@ -30,8 +30,8 @@ from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import new_host
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.other_host import OtherHost
-from coordinator.replication.startup.donor import MakeSnapshot, folder_name
-from coordinator.replication.startup.transfer import PREFIX, CopyRequest, take_snapshot
+from coordinator.replication.snapshot_transfer.donor import MakeSnapshot, folder_name
+from coordinator.replication.snapshot_transfer.recipient import PREFIX, CopyRequest, take_snapshot
 from coordinator.write.detached_tasks import DetachedTasks
 
 _REVISIONS = dict[int, int]

@@ -42,7 +42,11 @@ from coordinator.replication.log.log_stream import StreamMessage
 from coordinator.replication.log.long_entries import Pieces, divided
 from coordinator.replication.placement.known_hosts import KnownHosts
 from coordinator.replication.placement.placement_table import PlacementTable
-from coordinator.replication.startup.transfer import CopyRequest, find_offers, take_snapshot
+from coordinator.replication.snapshot_transfer.recipient import (
+    CopyRequest,
+    find_offers,
+    take_snapshot,
+)
 
 POLL_SECONDS: Final = 0.5
 """Interval between two checks for shards to move."""

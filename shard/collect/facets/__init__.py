@@ -6,7 +6,7 @@ match_value_pairs  pairs of a match and a value, for more than a count
 tree_counts        matches by node of a tree
 statistics_by_facet_value  min, max and sum of numbers by facet value
 
-range_counts       matches by interval
+bucket_counts      matches by interval, cell, node or looked up value
 histograms         by interval of numbers
 geo_counts         by cell of a map, and by distance
 calendar_buckets   dates → years, weeks, hours

@@ -29,6 +29,7 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import CubeCounts, CubeFacet, CubeRange, CubeRequest, RangeRequest
+from shard.collect.facets.bucket_counts import in_bounds, lacks_field, scope_of_range
 from shard.collect.facets.calendar_buckets import calendar_buckets
 from shard.collect.facets.cube_bins import bins_of
 from shard.collect.facets.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin
@@ -41,7 +42,6 @@ from shard.collect.facets.match_value_pairs import (
     field_values,
     match_value_pairs,
 )
-from shard.collect.facets.range_counts import in_bounds, lacks_field, scope_of_range
 from shard.collect.facets.tree_counts import nodes_of
 from shard.query.filters.filter_bitsets import resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column

@@ -22,9 +22,9 @@ from shard.query.scoring.boost_functions import (
     read_numbers,
     write_factors,
 )
+from shard.segment.columns.cached_date_seconds import has_moments, moments_by_rank
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
-from shard.segment.columns.text_timestamps import has_moments, moments_by_rank
 from shard.segment.doc_sets import are_in
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ number_columns     document → numbers, exact
 text_columns       document → texts, ranked
 prepared_texts     those that are made before a search needs them
 iso_dates          dates among texts: when they are
-text_timestamps    the same as a column, for boosts
+cached_date_seconds  the same as a column of seconds, for boosts
 sort_columns       document → a key that compares as an integer
 carried_columns    what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value

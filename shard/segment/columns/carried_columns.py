@@ -20,10 +20,10 @@ import numpy as np
 from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.cached_date_seconds import moments_by_rank
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import merge_texts, needs_documents, text_column
-from shard.segment.columns.text_timestamps import moments_by_rank
 from shard.segment.snapshot import SegmentView
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
 from common.protocol.messages import CubeFacet, CubeRequest, FacetRequest, RangeRequest
+from shard.collect.facets.bucket_counts import count_ranges
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_cube import count_cube
-from shard.collect.facets.range_counts import count_ranges
 from shard.query.matches import Matches
 from tests.shard.columns_model import Item, World
 

@@ -11,7 +11,7 @@ from common.protocol.messages import RangeRequest
 from common.query import Under
 from shard.caches.lru_cache import MIB, LruCache
 from shard.collect.facets import tree_counts
-from shard.collect.facets.range_counts import count_ranges
+from shard.collect.facets.bucket_counts import count_ranges
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
 from shard.segment.doc_sets import count_docs

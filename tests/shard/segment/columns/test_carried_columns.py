@@ -17,11 +17,11 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
+from shard.segment.columns.cached_date_seconds import has_moments, moments_by_rank
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column
-from shard.segment.columns.text_timestamps import has_moments, moments_by_rank
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World
 

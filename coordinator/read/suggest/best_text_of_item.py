@@ -16,7 +16,7 @@ from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion
 from coordinator.read.text.query_parser import without_exclusions
 
 
-def whole_texts(
+def best_texts_of_items(
     items: Iterable[bytes],
     typed_words: Sequence[str],
     fields: Sequence[str],

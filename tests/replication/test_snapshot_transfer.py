@@ -17,9 +17,9 @@ from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.startup import donor, transfer
-from coordinator.replication.startup.donor import Donor, folder_name
-from coordinator.replication.startup.transfer import (
+from coordinator.replication.snapshot_transfer import donor, recipient
+from coordinator.replication.snapshot_transfer.donor import Donor, folder_name
+from coordinator.replication.snapshot_transfer.recipient import (
     CopiedFile,
     CopyRequest,
     CopyResult,
@@ -150,7 +150,7 @@ class _Hosts:
 @pytest.fixture
 async def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Hosts]:
     """Return two hosts, of which one waits no time between its questions."""
-    monkeypatch.setattr(transfer, "ASK_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(recipient, "ASK_PAUSE_SECONDS", 0)
     pair = _Hosts(tmp_path / "snapshots")
     yield pair
     await pair.stop()
@@ -234,7 +234,7 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
         answer = await hosts.connection.ask("facetd.peers.giver.copy", request, 1)
         return msgspec.json.decode(answer.data, type=CopyResult)
 
-    names = [f"{transfer.PREFIX}{number}" for number in range(3)]
+    names = [f"{recipient.PREFIX}{number}" for number in range(3)]
     removed: list[str] = []
     remove = shutil.rmtree
     loop = asyncio.get_running_loop()
@@ -267,7 +267,7 @@ async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client
         await asyncio.sleep(0)
     (copy,) = hosts.folder.iterdir()
     assert not snapshots_on_disk.NAME.fullmatch(copy.name), "it counts as a snapshot of the service"
-    mine = snapshots_on_disk.check_name(f"{transfer.PREFIX}monday")
+    mine = snapshots_on_disk.check_name(f"{recipient.PREFIX}monday")
     (hosts.folder / mine).mkdir()
 
     await hosts.restart()
@@ -279,7 +279,7 @@ async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client
 async def test_a_silent_host_is_given_up(
     hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(recipient, "SILENCE_SECONDS", 0.05)
     hosts.connection.losses = ["request"] * 1_000_000
     with pytest.raises(LogAway, match="does not answer"):
         await hosts.take(tmp_path / "taken")
@@ -305,6 +305,6 @@ async def test_a_host_of_another_version_is_not_understood(
     monkeypatch.setattr(hosts.connection, "ask", ask)
     stream: Any = hosts.connection
     with pytest.raises(LogAway, match="cannot be read"):
-        await transfer.find_offer(stream)
+        await recipient.find_offer(stream)
     with pytest.raises(LogAway, match="cannot be read"):
         await take_snapshot(stream, "giver", tmp_path, CopyRequest())

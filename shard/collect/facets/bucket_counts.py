@@ -1,4 +1,4 @@
-"""Range counts: matching documents by interval of their values.
+"""Bucket counts: matching documents by interval, cell, node or looked up value.
 
     bounds     given intervals      each one a Range filter, intersected with the matches: exact for
                                     numbers beyond 2^53, texts, several values, overlaps; a cached

@@ -1,4 +1,4 @@
-"""A host that serves gives its data to others that need them; `transfer` draws both sides."""
+"""A host that serves gives its data to others that need them; `recipient` draws both sides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.host.host_context import HostContext
-from coordinator.replication.startup.transfer import (
+from coordinator.replication.snapshot_transfer.recipient import (
     COPY_SECONDS,
     OFFER_SECONDS,
     PREFIX,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import LruCache
-from shard.collect.facets import calendar_buckets, histograms, range_counts
+from shard.collect.facets import bucket_counts, calendar_buckets, histograms
+from shard.collect.facets.bucket_counts import count_ranges
 from shard.collect.facets.histograms import histogram_of
-from shard.collect.facets.range_counts import count_ranges
 from shard.query.matches import Matches
 from shard.read import search_cost, searcher
 from shard.segment.snapshot import Snapshot
@@ -108,9 +108,9 @@ def test_values_of_a_field_that_is_no_facet_are_bounded(monkeypatch: pytest.Monk
     request = RangeRequest("tags", is_of_values=True)
     matches = [Matches(view, is_all=True) for view in snapshot.views]
 
-    monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 33)
+    monkeypatch.setattr(bucket_counts, "_VALUES_CHARS_MAX", 33)
     assert count_ranges(snapshot, request, matches).listed_counts == [3, 3, 3]
-    monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 32)
+    monkeypatch.setattr(bucket_counts, "_VALUES_CHARS_MAX", 32)
     with pytest.raises(PayloadTooLarge, match="name it in the configuration's aggregations"):
         count_ranges(snapshot, request, matches)
 
