@@ -15,7 +15,7 @@
     │   └── DeadlineExceeded 504
     ├── StaleRequest         503  what it was prepared with has changed: it is run again
     │   ├── ConfigurationSwitched  the configuration that parsed it is being replaced, or is gone
-    │   └── FacetRenumbered        a shard was restarted, and numbers facet values again
+    │   └── FacetRenumbered        a shard numbers facet values differently since it counted
     ├── ReplicaLost      503  the host of a shard is gone: the coordinator asks another one
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
@@ -186,7 +186,10 @@ class ConfigurationSwitched(StaleRequest):
 
 
 class FacetRenumbered(StaleRequest):
-    """A shard was restarted after it counted a facet, and numbers the values differently since."""
+    """A shard numbers the values of a facet differently since it counted them.
+
+    It was restarted, or has switched to another configuration of the index.
+    """
 
 
 class ReplicaLost(ServiceError):

@@ -348,13 +348,16 @@ class Middleware:
     async def _run_again_while_stale(self, route: ServedRoute, request: Request) -> Response:
         """Run a route; run it again whenever what it was prepared with changes meanwhile."""
         begun = time.perf_counter()
-        for _ in range(STALE_TRIES_MAX):
+        for attempt in range(STALE_TRIES_MAX):
             try:
                 return await self._run(route, request)
             except ConfigurationSwitched:
                 await self._wait_switched(route, request)
             except StaleRequest:
-                pass  # the next run learns what has changed
+                # The next run learns what a restarted shard has changed. If that is not enough, the
+                # shard has the values of another configuration, to which the index is switched.
+                if attempt > 0:
+                    await self._wait_switched(route, request)
             request.waited_ms = int((time.perf_counter() - begun) * 1000)
         return await self._run(route, request)
 

@@ -227,8 +227,10 @@ def named(items: list[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
     return [{**one, "id": f"{prefix}{i}"} if i % 4 != 3 else one for i, one in enumerate(items)]
 
 
-_VOLATILE = re.compile(rb'"processingTimeMS":[0-9]+|"cursor":"[^"]*"')
-"""Cursors name records, which are numbered over all items."""
+_VOLATILE = re.compile(
+    rb'"(processingTimeMS|serverTimeMS)":[0-9]+|"processingTimingsMS":{[^}]*}|"cursor":"[^"]*"'
+)
+"""Times, and cursors, which name records, numbered over all items."""
 
 
 def same(

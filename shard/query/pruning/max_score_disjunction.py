@@ -196,9 +196,9 @@ def _bonuses(proximity: Proximity, terms: I64Array) -> I64Array:
         both = bits[pair] | bits[pair + 1]
         chain = both | (bits[pair - 1] if pair > 0 else int64(0))
         for stratum in range(num_strata):
-            if stratum & both == both:
-                is_chain = pair > 0 and stratum & chain == chain
-                bonuses[stratum] += most * (CHAIN_MAX if is_chain else 1)
+            has_both = int64(stratum & both == both)
+            has_all = int64(pair > 0 and stratum & chain == chain)
+            bonuses[stratum] += most * (has_both + (CHAIN_MAX - 1) * has_all)
     return bonuses
 
 
