@@ -6,6 +6,7 @@ fan_out            one call to every shard
 start_progress     how far the start is, as the shards report it; its end: readiness
 read_horizons      the states that searches see, and older ones in use; cursor_leases
 searched_state     the one that all calls of a request read, and its deadline
+coordinator_cache_budget  how much of what the shards said is kept, over all indexes
 
 catalog            indexes, aliases and keys; its content as a value: catalog_state; what has
                    changed since another: catalog_difference

@@ -29,8 +29,7 @@ Other requests:
 Between requests:
 
     read_services           what all kinds of searches need, made once
-    index_caches            what is kept of an index, within search_cache_budget of all;
-                            result_cache
+    index_caches            what is kept of an index, within a budget of all; result_cache
     fair_share              how many searches of one index run at a time
 
 The folders text, facets and suggest import nothing from this one.

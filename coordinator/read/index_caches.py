@@ -21,6 +21,7 @@ from common.process.loop_scheduler import run_to_completion
 from common.query import Filter
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.curation_rule_evaluation import (
     ACCEPTED,
     CompiledRule,
@@ -28,7 +29,6 @@ from coordinator.parameters.curation_rule_evaluation import (
     narrowing_rules,
 )
 from coordinator.read.facets.facet_values_and_totals import FacetCache
-from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary
 from coordinator.read.text.text_statistics_cache import StatisticsCache

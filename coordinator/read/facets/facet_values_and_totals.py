@@ -23,12 +23,12 @@ from common.protocol.messages import (
 from common.protocol.methods import FACET_VALUES
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.global_ordinals import FacetValues, renumbered
 from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
-from coordinator.read.search_cache_budget import CacheBudget
 
 BUCKETS_REMEMBERED_MAX: Final = 100
 """Buckets of a cached page; longer pages are built again."""

@@ -8,7 +8,7 @@
 
 An acknowledged write moves the horizon, and everything is dropped: a cached list is what the
 shards would answer. Its bytes count in the budget that all indexes share
-(`coordinator.read.search_cache_budget`).
+(`coordinator.cluster.coordinator_cache_budget`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from common.protocol.messages import FilterClause
 from common.query import Filter
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.parsed_parameters import SuggestParameters
-from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.suggest.prefix_narrowing import CompletionContext, KnownPrefix
 from coordinator.read.suggest.suggestion_results import Suggestion
 

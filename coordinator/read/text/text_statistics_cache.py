@@ -18,8 +18,8 @@ from common.query import Filter, Word
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.text.corrections import Corrections, choose_corrections
 from coordinator.read.text.existing_fields import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of

@@ -15,11 +15,11 @@ from common.protocol.messages import StatisticsResponse
 from common.query import NUM_MATCH_KINDS, Word
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.facets.facet_count_plan import plan_facets
 from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.text import text_statistics_cache
 from coordinator.read.text.query_parser import ParsedQuery
 from coordinator.read.text.text_statistics_cache import StatisticsCache

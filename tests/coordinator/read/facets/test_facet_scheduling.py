@@ -20,6 +20,7 @@ from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import RangeCounts
 from common.protocol.packed_counts import EVERY
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import (
     BucketOrder,
@@ -34,7 +35,6 @@ from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTot
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list
-from coordinator.read.search_cache_budget import CacheBudget
 
 NUM_VALUES = 1_000
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, Limits())

@@ -14,9 +14,9 @@ from common.deadline import Deadline
 from common.errors import FacetRenumbered
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import FacetCounts, FacetValuesRequest, FacetValuesResponse
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.read.facets import facet_values_and_totals
 from coordinator.read.facets.facet_values_and_totals import FacetCache
-from coordinator.read.search_cache_budget import CacheBudget
 
 DICTIONARIES = {7: ["drama", "crime"], 8: ["crime", "drama"]}
 """By epoch; 8 is that of the restarted shard."""

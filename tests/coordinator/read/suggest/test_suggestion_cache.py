@@ -10,10 +10,10 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
+from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.parameter_table import SUGGEST_PARAMETERS
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare
-from coordinator.read.search_cache_budget import CacheBudget
 from coordinator.read.suggest.suggestion_cache import Doubts, SuggestionCache, SuggestionKey, key_of
 from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
