@@ -216,6 +216,7 @@ except builder.CannotBuild as error:
     print(error)
 """
     environment = {name: one for name, one in os.environ.items() if name not in ("CC", "CXX")}
+    environment["FACETD_KERNEL_BUILD"] = str(tmp_path / "results")  # another build holds its folder
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment
     )
