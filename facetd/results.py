@@ -90,6 +90,8 @@ class Meta(Struct):
     """Names of fields that no item has, and what was probably meant."""
     rules: list[str] = []
     """Names of the rules that applied."""
+    rule_data: list[dict[str, Any]] = []
+    """Data of the rules that applied and have some."""
     match: str | None = None
     """How words matched, where that was `auto`."""
     words_cut: int = 0

@@ -62,6 +62,8 @@ _log = Log("http")
 
 STALE_TRIES_MAX: Final = 100
 """How often a request is run again because what it was prepared with has changed."""
+TRIES_AT_ONCE_MAX: Final = 2
+"""How often it is run again without a pause, where the next run learns what has changed."""
 SWITCH_WAIT_SECONDS: Final = 0.05
 """Pause between attempts of a request whose index is switching configuration. Shards switch within
 milliseconds of each other; one that takes longer hangs or is down."""
@@ -356,7 +358,7 @@ class Middleware:
             except StaleRequest:
                 # The next run learns what a restarted shard has changed. If that is not enough, the
                 # shard has the values of another configuration, to which the index is switched.
-                if attempt > 0:
+                if attempt >= TRIES_AT_ONCE_MAX:
                     await self._wait_switched(route, request)
             request.waited_ms = int((time.perf_counter() - begun) * 1000)
         return await self._run(route, request)

@@ -144,6 +144,7 @@ async def test_search_begins_again_at_once_with_the_numbers_of_a_restarted_shard
     assert len(fake.indexes) == 3
 
     monkeypatch.setattr(middleware, "STALE_TRIES_MAX", 4)
+    monkeypatch.setattr(middleware, "SWITCH_WAIT_SECONDS", 0.0)
     fake.num_times = 1_000
     reply = await web.post("/films/search", {})
     assert (reply.status, reply.code) == (503, "shard_unavailable")

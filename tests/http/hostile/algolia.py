@@ -52,6 +52,6 @@ def algolia() -> Iterator[Case]:
     yield case("rules", post(f"{root}/rules/search", {}), OK)
     yield case("rules of nothing", post("/1/indexes/nope/rules/search", {}), 404)
     yield case("option", request("POST", f"{root}/rules/clear?nope=1"), BAD)
-    yield case("option value", request("POST", f"{root}/rules/clear?forwardToReplicas=1"), BAD)
+    yield case("option value", request("POST", f"{root}/rules/clear?forwardToReplicas=2"), BAD)
     yield case("key changed", request("PUT", "/1/keys/k", b"{}"), 405, "method_not_allowed")
     yield case("logs", request("GET", "/1/logs"), 404, "not_found")
