@@ -142,18 +142,21 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
     )
 
 
-def has_usable_path(folder: Path) -> bool:
-    """Return whether a folder's path can travel.
+def unusable_path(folder: Path) -> str | None:
+    """Say why a folder's path cannot be used, and what would be valid; None if it can.
 
     Messages and responses have it in UTF-8, LMDB encodes it in the encoding of the locale.
     """
-    path = str(folder.absolute())
+    path, encoding = str(folder.absolute()), sys.getfilesystemencoding()
     try:
         path.encode()
-        path.encode(sys.getfilesystemencoding())
+        path.encode(encoding)
     except UnicodeEncodeError:
-        return False
-    return True
+        return (
+            f"the path {path!r} is not text in the encoding of the locale ({encoding}); set a "
+            "locale of UTF-8 (LC_ALL=C.UTF-8), or name another folder"
+        )
+    return None
 
 
 def create(data: Path) -> None:
@@ -162,12 +165,8 @@ def create(data: Path) -> None:
     Raises:
         DataDirectoryError: it cannot be made or used; says what would be valid.
     """
-    if not has_usable_path(data):
-        raise DataDirectoryError(
-            f"the path {str(data.absolute())!r} is not text in the encoding of the locale "
-            f"({sys.getfilesystemencoding()}); set a locale of UTF-8 (LC_ALL=C.UTF-8), or name "
-            "another folder with --data-dir"
-        )
+    if fault := unusable_path(data):
+        raise DataDirectoryError(f"{fault} with --data-dir")
     try:
         make_folder(data)
     except FileExistsError as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -408,12 +407,8 @@ def _check_snapshot_dir(settings: Settings) -> None:
         raise SettingError(
             f"snapshot_dir: there is no home directory for {settings.snapshot_dir}"
         ) from error
-    if settings.snapshot_dir and not data_directory.has_usable_path(folder):
-        raise SettingError(
-            f"snapshot_dir: the path {str(folder)!r} is not text in the encoding of the locale "
-            f"({sys.getfilesystemencoding()}); set a locale of UTF-8 (LC_ALL=C.UTF-8), or name "
-            "another folder"
-        )
+    if settings.snapshot_dir and (fault := data_directory.unusable_path(folder)):
+        raise SettingError(f"snapshot_dir: {fault}")
 
 
 def _check_placement(settings: Settings) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
 from shard.segment.doc_records_and_places import docs_of_records
-from shard.segment.doc_sets import bitset_of, full_bitset, remove_docs
+from shard.segment.doc_sets import bitset_of, count_docs, full_bitset, list_all_docs, remove_docs
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -116,6 +116,15 @@ class SegmentView:
         remove_docs(words, _ordinals(gone))
         self._mask = _LiveMask(self.deleted, words)
         return words
+
+    @property
+    def live_docs(self) -> NDArray[np.uint32]:
+        """Ordinals of the live documents, ascending."""
+        mask = self.live_mask
+        if mask is None:
+            return np.arange(self.segment.num_docs, dtype=np.uint32)
+        live: NDArray[np.uint32] = list_all_docs(mask, count_docs(mask))
+        return live
 
     def without(self, ordinals: Sequence[int]) -> SegmentView:
         """Return a view in which these documents are deleted as well.

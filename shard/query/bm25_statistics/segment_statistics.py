@@ -24,7 +24,7 @@ from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
-from shard.segment.doc_sets import NO_DOCS, add_docs, count_docs, has_bit, list_all_docs, num_words
+from shard.segment.doc_sets import NO_DOCS, add_docs, has_bit, num_words
 from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import (
@@ -151,7 +151,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
             counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
     for phrase in expansion.phrases:
         terms = phrase_terms(index, phrase, is_prefix=False)
-        found = find_phrase(index, terms, _live_docs(view))
+        found = find_phrase(index, terms, view.live_docs)
         counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
 
@@ -204,14 +204,6 @@ def count_terms(
     if deleted is not None:
         counts -= _count_listed(index.lists, terms, deleted, index.num_docs)
     return counts
-
-
-def _live_docs(view: SegmentView) -> NDArray[np.uint32]:
-    mask = view.live_mask
-    if mask is None:
-        return np.arange(view.segment.num_docs, dtype=np.uint32)
-    live: NDArray[np.uint32] = list_all_docs(mask, count_docs(mask))
-    return live
 
 
 def other_forms(expansion: Expansion) -> Iterator[tuple[MatchKind, NDArray[np.uint32], int]]:

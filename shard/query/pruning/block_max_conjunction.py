@@ -68,13 +68,14 @@ from shard.query.pruning.score_bounds import (
     BlockBounds,
     GroupBounds,
     docs_in_blocks,
+    docs_in_groups,
     kept_bounds,
     make_block_bounds,
     schedule_group_bounds,
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
-from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
+from shard.segment.doc_sets import add_docs, reset_bitset
 from shard.segment.text.bitset_postings import find_dense, find_members
 from shard.segment.text.postings_cursor import Wanted
 
@@ -191,21 +192,6 @@ def _count_by_code(members: U64Array, codes: U8Array, counts: I64Array) -> None:
 
 
 @kernel
-def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int) -> U32Array:
-    """Return the documents of a bitset whose groups have bounds from `least` to `greatest`."""
-    chosen = np.empty(len(members), np.uint64)
-    for word in range(len(members)):
-        mask = uint64(0)
-        first = word * GROUPS_PER_WORD
-        for part in range(min(GROUPS_PER_WORD, len(codes) - first)):
-            code = int64(codes[first + part])
-            is_chosen = uint64((code >= least) & (code <= greatest))
-            mask |= (GROUP_MASK * is_chosen) << uint64(part << GROUP_SHIFT)
-        chosen[word] = members[word] & mask
-    return list_all_docs(chosen, count_docs(chosen))
-
-
-@kernel
 def _best_of_dense_term(
     searched: SearchedLists, of_term: TermPlan, bounds: GroupBounds, allowed: U64Array, k: int
 ) -> tuple[U32Array, I64Array]:
@@ -227,7 +213,7 @@ def _best_of_dense_term(
     while least > 0 and num_counted * _SAMPLE_STEP < _DEEP_FIRST * k:
         least -= 1
         num_counted += counts[least]
-    docs = _list_by_codes(members, codes, least, CODES - 1)
+    docs = docs_in_groups(members, codes >= least)
     scores = np.zeros(len(docs), np.int64)
     add_dense(searched, of_term, docs, scores)
     # Lower it further to the last code whose groups can still reach the k-th best.
@@ -236,7 +222,7 @@ def _best_of_dense_term(
     while reach > 0 and int64(reach * step) + 1 >= worst:
         reach -= 1
     if reach < least:
-        more = _list_by_codes(members, codes, reach, least - 1)
+        more = docs_in_groups(members, (codes >= reach) & (codes < least))
         more_scores = np.zeros(len(more), np.int64)
         add_dense(searched, of_term, more, more_scores)
         docs, scores = join(docs, scores, more, more_scores)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import BoolArray, I64Array, U32Array, U64Array, int64, uint64
+from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.query.postings.term_conjunction import (
     QueryTerms,
     SearchedLists,
@@ -50,6 +50,7 @@ from shard.query.pruning.score_bounds import (
     BlockBounds,
     GroupBounds,
     docs_in_blocks,
+    docs_in_groups,
     kept_bounds,
     make_block_bounds,
     schedule_group_bounds,
@@ -178,18 +179,18 @@ def _bonuses(proximity: Proximity, terms: I64Array) -> I64Array:
     bonuses = np.zeros(num_strata, np.int64)
     if len(pair_weights) == 0:
         return bonuses
-    # By word of the query: the bit of its term; none if it has several terms or another one.
-    bits = np.zeros(len(pair_weights) + 1, np.int64)
-    counts = np.zeros(len(pair_weights) + 1, np.int64)
     read = proximity.lists.read
+    size = len(pair_weights) + 1  # words of the query
+    num_terms = np.zeros(size, np.int64)
+    for word in read.words:
+        num_terms[word] += 1
+    # By word of the query: the bit of its term; none if it has several terms or another one.
+    bits = np.zeros(size, np.int64)
     for i in range(len(read.terms)):
         word = read.words[i]
-        counts[word] += 1
         for j in range(len(terms)):
-            if terms[j] == int64(read.terms[i]) and counts[word] == 1:
+            if num_terms[word] == 1 and terms[j] == int64(read.terms[i]):
                 bits[word] = 1 << j
-        if counts[word] > 1:
-            bits[word] = 0
     for pair in range(len(pair_weights)):
         # A little above, so that rounding cannot prune a document.
         most = int64(pair_weights[pair] * unit * (1.0 + 1e-9)) + 2
@@ -238,19 +239,6 @@ def _bound_groups(
             if members[word] >> uint64(part << GROUP_SHIFT) & GROUP_MASK == 0:
                 uppers[word * GROUPS_PER_WORD + part] = -1
     return uppers
-
-
-@kernel
-def _docs_in_groups(members: U64Array, is_chosen: BoolArray) -> U32Array:
-    """Return the documents of a bitset that are in chosen groups."""
-    chosen = np.empty(len(members), np.uint64)
-    for word in range(len(members)):
-        mask = uint64(0)
-        for part in range(GROUPS_PER_WORD):
-            is_in = uint64(is_chosen[word * GROUPS_PER_WORD + part])
-            mask |= (GROUP_MASK * is_in) << uint64(part << GROUP_SHIFT)
-        chosen[word] = members[word] & mask
-    return list_all_docs(chosen, count_docs(chosen))
 
 
 @kernel(inline=True)
@@ -343,7 +331,7 @@ def _best_of_any(
             reach = max(worst - bonus - others, int64(0))
             least = max(least, reach) if turn == 0 else reach
             if is_by_groups:
-                more = _docs_in_groups(left, bounds >= least)
+                more = docs_in_groups(left, bounds >= least)
             else:
                 more = docs_in_blocks(lists, terms[rarest], bounds >= least, left)
             remove_docs(left, more)

@@ -45,7 +45,7 @@ from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.segment.doc_sets import NO_BITS, has_bit
+from shard.segment.doc_sets import NO_BITS, count_docs, has_bit, list_all_docs
 from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists, decode_entry
 from shard.segment.text.postings_cursor import at_block, decode_docs, next_block, open_postings
@@ -145,6 +145,24 @@ def docs_in_blocks(
             found += is_new
             current = doc
     return docs[:found]
+
+
+@kernel
+def docs_in_groups(members: U64Array, is_chosen: BoolArray) -> U32Array:
+    """Return the documents of a bitset that are in chosen groups.
+
+    Args:
+        members: of the bitset.
+        is_chosen: by group; those of the last word may be missing, if it has no document of them.
+    """
+    chosen = np.empty(len(members), np.uint64)
+    for word in range(len(members)):
+        mask = uint64(0)
+        first = word * GROUPS_PER_WORD
+        for part in range(min(GROUPS_PER_WORD, len(is_chosen) - first)):
+            mask |= (GROUP_MASK * uint64(is_chosen[first + part])) << uint64(part << GROUP_SHIFT)
+        chosen[word] = members[word] & mask
+    return list_all_docs(chosen, count_docs(chosen))
 
 
 @kernel

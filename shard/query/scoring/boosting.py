@@ -22,7 +22,7 @@ from shard.query.scoring.boost_functions import (
     read_numbers,
     write_factors,
 )
-from shard.segment.columns.cached_date_seconds import has_moments, moments_by_rank
+from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
 from shard.segment.doc_sets import are_in
@@ -37,7 +37,7 @@ _TEXTS_FAST_MAX: Final = 4_096
 """Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
 _BASE_SCORE: Final = 1.0
 """Score of every item in a search without words."""
-_NO_MOMENTS: Final = np.zeros(0, np.float64)
+_NO_SECONDS: Final = np.zeros(0, np.float64)
 
 
 def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Matches:
@@ -144,7 +144,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
     return (
         texts is not None
         and texts.num_values > _TEXTS_FAST_MAX
-        and not has_moments(view.segment, field, texts)
+        and not has_date_seconds(view.segment, field, texts)
     )
 
 
@@ -190,7 +190,7 @@ def _moments(
     """Return the moments of some documents, from ISO dates or numbers, in seconds since 1970."""
     keys = column.keys(docs, is_descending=False, is_missing_first=False)
     texts = column.texts
-    by_rank = _NO_MOMENTS if texts is None else moments_by_rank(view.segment, field, texts)
+    by_rank = _NO_SECONDS if texts is None else date_seconds_by_rank(view.segment, field, texts)
     values = np.empty(len(docs))
     read_moments(keys, by_rank, values)
     return values

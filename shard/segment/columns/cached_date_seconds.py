@@ -1,4 +1,4 @@
-"""Timestamps of texts: when the dates of a field are, as numbers, for boosts by recency.
+"""Dates of a text field in seconds since 1970, for boosts by recency.
 
 They are read once, 25 ns a text, and kept in the LRU cache. A merge of segments has those of its
 segment made, if searches have used those of its parts (`carried_columns`).
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 
-def moments_by_rank(segment: Segment, field: int, texts: TextColumn) -> NDArray[np.float64]:
-    """Return the moment of every text of a column in seconds since 1970, by rank; cached.
+def date_seconds_by_rank(segment: Segment, field: int, texts: TextColumn) -> NDArray[np.float64]:
+    """Return the seconds since 1970 of every date of a text column, by rank; cached.
 
     Texts that are no dates have NaN.
     """
@@ -33,10 +33,10 @@ def moments_by_rank(segment: Segment, field: int, texts: TextColumn) -> NDArray[
     return COLUMN_CACHE.get_or_make(key, make, lambda made: made.nbytes, segment)
 
 
-def has_moments(segment: Segment, field: int, texts: TextColumn) -> bool:
-    """Return whether the moments of a column are cached."""
+def has_date_seconds(segment: Segment, field: int, texts: TextColumn) -> bool:
+    """Return whether the seconds of a column are cached."""
     return COLUMN_CACHE.get(_key(segment, field, texts)) is not None
 
 
 def _key(segment: Segment, field: int, texts: TextColumn) -> tuple[object, ...]:
-    return "moments", segment.uid, field, texts.identity
+    return "date seconds", segment.uid, field, texts.identity

@@ -1,10 +1,10 @@
 """Carried columns: a merged segment has what searches use of its parts, before they see it.
 
 Columns that a segment does not store are made on first use, and kept by the uid of the segment
-(`text_columns`, `sort_columns`, `moments`, `grouping_keys`). So after each merge of segments the
-next search would make them again, and wait: for a text column, until all stored documents were
-read. Instead, the merger makes those that are cached for the parts: texts from theirs, the others
-as a search would.
+(`text_columns`, `sort_columns`, `cached_date_seconds`, `grouping_keys`). So after each merge of
+segments the next search would make them again, and wait: for a text column, until all stored
+documents were read. Instead, the merger makes those that are cached for the parts: texts from
+theirs, the others as a search would.
 
 A column that no search uses any more is carried until the LRU cache drops it. Texts of large
 segments are in files as well (`text_columns`): a start has those of the process before, and merges
@@ -20,7 +20,7 @@ import numpy as np
 from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.columns.cached_date_seconds import moments_by_rank
+from shard.segment.columns.cached_date_seconds import date_seconds_by_rank
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import merge_texts, needs_documents, text_column
@@ -62,7 +62,7 @@ def carry_columns(
                     fields.add(field)
                 case ("order", _, int(field), _, str(collation)):
                     orders.add((field, collation))
-                case ("moments", _, int(field), _):
+                case ("date seconds", _, int(field), _):
                     timed.add(field)
                 case ("distinct", _, int(field), _):
                     grouped.add(field)
@@ -77,7 +77,7 @@ def carry_columns(
         if not needs_documents(snapshot, view, field):
             texts = text_column(snapshot, view, field)
             if texts is not None:
-                moments_by_rank(merged, field, texts)
+                date_seconds_by_rank(merged, field, texts)
     for field in sorted(grouped):
         if not needs_documents(snapshot, view, field):
             grouping_keys(snapshot, view, field)

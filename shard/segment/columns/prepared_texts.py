@@ -157,9 +157,7 @@ def _candidates(snapshot: Snapshot, view: SegmentView, named: Collection[str]) -
 
 def _sample_docs(view: SegmentView) -> NDArray[np.uint32]:
     """Return some live documents of a segment, from all parts of it."""
-    live = np.arange(view.segment.num_docs, dtype=np.uint32)
-    if view.deleted is not None:
-        live = np.delete(live, view.deleted.to_array())
+    live = view.live_docs
     return live[:: max(1, len(live) // _SAMPLE_DOCS)]
 
 

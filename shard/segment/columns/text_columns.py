@@ -419,9 +419,7 @@ def extract_texts(
     segment = view.segment
     only = snapshot.registry.paths[fields[0]] if len(fields) == 1 else ""
     collected = [_Collected() for _ in fields]
-    live = np.arange(segment.num_docs, dtype=np.uint32)
-    if view.deleted is not None:
-        live = np.delete(live, view.deleted.to_array())
+    live = view.live_docs
     for begin in range(0, len(live), _CHUNK_DOCS):
         if not is_wanted():
             return None

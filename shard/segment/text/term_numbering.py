@@ -375,7 +375,7 @@ def number_words(
     """Split all searchable strings into words and number the distinct ones.
 
     One kernel on purpose: with the loop over a string's chunks in one of its own, inlined too, it
-    takes a fifth longer (the demo's films, 252,000 words, an Intel Xeon, 2026-11-29).
+    takes a fifth longer (the demo's films, 252,000 words, an AMD EPYC, 2026-11-29).
 
     Returns:
         (number of each occurrence uint32, its position uint32; `FieldInstances`; `rows` and

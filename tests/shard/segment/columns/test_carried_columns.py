@@ -17,7 +17,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
-from shard.segment.columns.cached_date_seconds import has_moments, moments_by_rank
+from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.carried_columns import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
@@ -183,7 +183,7 @@ def test_moments_and_calendars_are_carried(facets: tuple[str, ...]) -> None:
     for view in snapshot.views:
         texts = text_column(snapshot, view, field)
         assert texts is not None
-        moments_by_rank(view.segment, field, texts)
+        date_seconds_by_rank(view.segment, field, texts)
         for request in asked:
             calendar_buckets(texts, request, view.segment)
 
@@ -192,10 +192,10 @@ def test_moments_and_calendars_are_carried(facets: tuple[str, ...]) -> None:
     texts = text_column(snapshot, merge.merged, field)
     assert texts is not None
     cached = COLUMN_CACHE.keys_of(merge.merged.segment)
-    assert has_moments(merge.merged.segment, field, texts)
+    assert has_date_seconds(merge.merged.segment, field, texts)
     calendars = {key[-2:] for key in cached if isinstance(key, tuple) and key[0] == "calendar"}
     assert calendars == {("month", None), ("6h", "Asia/Tokyo")}
-    moments = moments_by_rank(merge.merged.segment, field, texts).tolist()
+    moments = date_seconds_by_rank(merge.merged.segment, field, texts).tolist()
     expected = [timestamp_of(texts.text_of_rank(rank).decode()) for rank in range(len(moments))]
     assert moments == expected
     for request in asked:
