@@ -195,7 +195,7 @@ def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: i
         client.close()
 
 
-@pytest.mark.timeout(1_200)  # `.ci/run` gives it what other tests leave of the processors
+@pytest.mark.timeout(1_200)  # 140 s of processor time, beside the other tests of `.ci/run`
 def test_described_requests_get_described_answers(tmp_path: Path) -> None:
     run_both(tmp_path, "examples,fuzzing", (3, 3), seed=1)
 

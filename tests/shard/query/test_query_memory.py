@@ -9,9 +9,10 @@ import pytest
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Word
-from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES
+from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES, MIB, LruCache
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
+from shard.query.pruning import score_bounds
 from shard.query.pruning.score_bounds import find_bounds
 from shard.query.spelling.spacing_doc_freqs import cut_freqs, spacing_freq
 from shard.query.text.evaluation import Evaluation
@@ -83,16 +84,16 @@ def _array_bytes(value: Any) -> int:
     return sum(one.nbytes for one in value) if isinstance(value, tuple) else 0
 
 
-def test_bounds_go_with_their_segment() -> None:
+def test_bounds_go_with_their_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = LruCache(MIB)
+    monkeypatch.setattr(score_bounds, "BOUNDS_CACHE", cache)
     registry = FieldRegistry()
     segment = make_segment([{"text": one} for one in TEXTS], registry)
-    BOUNDS_CACHE.sweep()
-    before = BOUNDS_CACHE.size
     match_text(SegmentView(segment), PreparedQuery(_query(1.0), registry, LANGUAGES), None, 3)
-    assert BOUNDS_CACHE.size > before
+    assert cache.size > 0
     del segment
-    BOUNDS_CACHE.sweep()
-    assert BOUNDS_CACHE.size <= before
+    cache.sweep()
+    assert cache.size == 0
 
 
 def test_bounds_take_what_was_computed_not_what_a_segment_might_come_to_need(

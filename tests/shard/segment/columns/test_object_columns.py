@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import json
 import math
@@ -19,9 +18,10 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
-from shard.caches.lru_cache import COLUMN_CACHE
+from shard.caches.lru_cache import MIB, LruCache
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
+from shard.segment.columns import geo_columns
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import element_segment
 from shard.segment.field_registry import FieldRegistry
@@ -246,24 +246,22 @@ def test_chords_are_charged_to_a_cache_and_done_without_where_it_is_too_small(
     column = geo_column(segment, builder.registry.number("_geo") or 0)
     assert column is not None
     docs = np.arange(400, dtype=np.uint32)
-    gc.collect()
-    COLUMN_CACHE.sweep()
-    before = COLUMN_CACHE.size
+    cache = LruCache(MIB)
+    monkeypatch.setattr(geo_columns, "COLUMN_CACHE", cache)
     assert column.closest(docs, 0.0, 3.0, 2).tolist() == [0, 1]
-    assert COLUMN_CACHE.size - before >= 400 * 12
-    monkeypatch.setattr(COLUMN_CACHE, "bytes_max", 400 * 12)
+    assert cache.size >= 400 * 12
+    monkeypatch.setattr(cache, "bytes_max", 400 * 12)
     assert column.closest(docs, 0.0, 3.0, 2).tolist() == docs.tolist()
 
 
-def test_starts_of_points_are_charged_to_a_cache() -> None:
+def test_starts_of_points_are_charged_to_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = Builder(IndexConfiguration())
     batch = [{"id": i, "_geo": [{"lat": i / 9, "lng": 3}] * (i % 3)} for i in range(400)]
     segment = builder.build(batch)
     column = geo_column(segment, builder.registry.number("_geo") or 0)
     assert column is not None
-    gc.collect()
-    COLUMN_CACHE.sweep()
-    before = COLUMN_CACHE.size
+    cache = LruCache(MIB)
+    monkeypatch.setattr(geo_columns, "COLUMN_CACHE", cache)
     distances = column.nearest(np.arange(400, dtype=np.uint32), 0.0, 3.0)
     assert np.flatnonzero(np.isnan(distances)).tolist() == list(range(0, 400, 3))
-    assert COLUMN_CACHE.size - before >= 401 * 8
+    assert cache.size >= 401 * 8
