@@ -23,7 +23,7 @@ A process:
     limits             every bound, with unit and reason
     errors             every error, with code and status; those of decoding: decode_errors
     deadline           when a response is due
-    page_byte_limit    on the items of a page of hits
+    hits_page_byte_limit  on the items of a page of hits
     data_directory     its layout and its owner; who listens where: endpoint_files
     disk_errors        what the disk refuses, as errors with a remedy
     durable_files      files that survive a crash; long ones: chunked_io

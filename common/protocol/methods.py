@@ -101,7 +101,7 @@ PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
 
 STATISTICS: Final = Method("statistics", StatisticsRequest, StatisticsResponse)
 TERMS: Final = Method("terms", TermsRequest, TermsResponse)
-"""Words of the index near a text; see `shard.query.spelling.near_terms`."""
+"""Words of the index near a text; see `shard.query.spelling.completions_and_near_spellings`."""
 SEARCH: Final = Method("search", SearchRequest, SearchResponse)
 FETCH: Final = Method("fetch", FetchRequest, FetchResponse)
 GET: Final = Method("get", GetRequest, GetResponse)

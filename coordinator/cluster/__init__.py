@@ -1,6 +1,6 @@
 """The shards as the coordinator sees them, and the durable catalog that they share.
 
-cluster            all shards together: readiness, sequence numbers, what searches may see
+all_shards         all shards together: readiness, sequence numbers, what searches may see
 shard_client       one shard: its connection, kept up
 fan_out            one call to every shard
 start_progress     how far the start is, as the shards report it; its end: readiness

@@ -15,7 +15,7 @@ from typing import Final
 
 from common.errors import InvalidRequest, TooManyRequests
 from common.limits import Limits
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 
 CURSORS_COUNTED_MAX: Final = 1_000
 """Cursors of one state that are counted; with more, its lease never makes room for others."""

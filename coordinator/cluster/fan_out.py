@@ -17,7 +17,7 @@ from common.errors import DeadlineExceeded, Unavailable
 
 if TYPE_CHECKING:
     from common.protocol.methods import Method
-    from coordinator.cluster.cluster import Cluster
+    from coordinator.cluster.all_shards import Cluster
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -44,7 +44,7 @@ from coordinator.cluster.snapshots_on_disk import (
 
 if TYPE_CHECKING:
     from common.limits import Limits
-    from coordinator.cluster.cluster import Cluster
+    from coordinator.cluster.all_shards import Cluster
     from coordinator.settings import Settings
 
 _COLLECTED: Final = ".collected"

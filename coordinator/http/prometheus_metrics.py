@@ -43,7 +43,7 @@ from coordinator.http.metrics import PHASES, Counts, Metrics, ProcessUse, cumula
 if TYPE_CHECKING:
     from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
     from coordinator.read.result_cache import ResultCache
-    from coordinator.replication.peers.own_status import HostStatus
+    from coordinator.replication.peers.host_and_log_status import HostStatus
 
 _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from coordinator.analytics.search_analytics import Analytics
+    from coordinator.cluster.all_shards import Cluster
     from coordinator.cluster.catalog import Catalog
-    from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_memory import SharedState
     from coordinator.cluster.snapshot_maker import SnapshotMaker
     from coordinator.http.access_control import Guard

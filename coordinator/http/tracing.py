@@ -29,7 +29,7 @@ from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coordinator.cluster.cluster import Cluster
+    from coordinator.cluster.all_shards import Cluster
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
     from coordinator.http.routing import ServedRoute

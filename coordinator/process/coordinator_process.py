@@ -33,9 +33,9 @@ from common.process.parent_death import (
 )
 from common.setting_conversion import SettingError
 from coordinator.addresses import local_url
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_memory import SharedState
 from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
 from coordinator.http.app import HttpApp, create_app

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.access_control import Guard

@@ -12,7 +12,7 @@ from common.analysis.analyzer import Analyzer
 from common.errors import Unavailable
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
-from coordinator.read.text.near_terms import Scope
+from coordinator.read.text.completions_and_near_spellings import Scope
 from coordinator.read.text.query_parser import typed_words
 from coordinator.read.text.query_weighting import is_long_text
 from coordinator.read.text.respelling import WORDS_MAX, Spelling, respelt

@@ -20,7 +20,7 @@ import numpy as np
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
 from coordinator.read.facets.joint_counts_with_bins import (

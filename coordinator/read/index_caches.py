@@ -19,8 +19,8 @@ from common.analysis.analyzer import Analyzer
 from common.index_configuration import IndexConfiguration
 from common.process.loop_scheduler import run_to_completion
 from common.query import Filter
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.curation_rule_evaluation import (
     ACCEPTED,
@@ -28,7 +28,7 @@ from coordinator.parameters.curation_rule_evaluation import (
     compile_rules,
     narrowing_rules,
 )
-from coordinator.read.facets.facet_values_and_totals import FacetCache
+from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.query_parser import QueryDictionary
 from coordinator.read.text.text_statistics_cache import StatisticsCache

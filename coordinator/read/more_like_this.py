@@ -30,7 +30,7 @@ from common.term_weights import inverse_doc_freq
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
-from coordinator.read.text.near_terms import NearTerms, Scope
+from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
 
 WORDS_MAX: Final = 25
 """Words of the query."""

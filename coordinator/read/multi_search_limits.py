@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
+from common.hits_page_byte_limit import PAGE_BYTES_MAX, is_too_large
 from common.limits import Limits
-from common.page_byte_limit import PAGE_BYTES_MAX, is_too_large
 from coordinator.parameters.parsed_parameters import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4

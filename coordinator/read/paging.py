@@ -18,7 +18,7 @@ import numpy as np
 
 from common.protocol.messages import FetchRequest, SearchResponse, TermsRequest
 from common.protocol.methods import FETCH
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters

@@ -30,7 +30,7 @@ from common.protocol.messages import (
     TermsRequest,
 )
 from common.protocol.methods import SEARCH
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters

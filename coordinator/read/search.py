@@ -5,7 +5,7 @@
                                (text/query_weighting); words that occur nowhere are ignored
                   3 plan       the counts that each facet needs (facets/facet_count_plan)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
-                  5 learn      facet values that are new to us (facets/facet_values_and_totals)
+                  5 learn      facet values that are new to us (facets/facet_cache)
                   6 merge      hits by order (hit_merging), counts by addition
                                (facets/merged_counts)
                   7 fetch      documents of the page that did not come with the hits
@@ -57,7 +57,7 @@ from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.search_results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.stored_items import page_items
-from coordinator.read.text.near_terms import NearTerms, Scope
+from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
 from coordinator.read.text.query_weighting import is_long_text
 from coordinator.read.text.respelling import Spelling
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from common.deadline import Deadline
-from common.page_byte_limit import is_too_large, page_too_large
+from common.hits_page_byte_limit import is_too_large, page_too_large
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Index
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_each
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.hit_merging import Hit

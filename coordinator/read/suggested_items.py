@@ -23,7 +23,7 @@ from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items
 from coordinator.read.suggest.prefix_narrowing import BestItems
 from coordinator.read.suggest.typed_text import TypedText
-from coordinator.read.text.near_terms import Scope
+from coordinator.read.text.completions_and_near_spellings import Scope
 
 
 class SuggestedItems:

@@ -26,7 +26,7 @@ from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.suggested_items import narrowing
-from coordinator.read.text.near_terms import Scope
+from coordinator.read.text.completions_and_near_spellings import Scope
 from coordinator.read.text.query_parser import without_exclusions
 
 

@@ -13,9 +13,10 @@ Cost: no shard is asked for a cached list (`SuggestionCache`), nor, usually, for
 from what is known of a shorter prefix (`prefix_narrowing`). Others take two round trips, or one
 where the counts are cached (`StatisticsCache`). Facet values are looked up in the coordinator's own
 numbering, unless no value matched fewer letters; whole texts come from a search for the best items,
-and words of the vocabulary (`near_terms`) along with it. As many items are read as there are
-suggestions, and more only if these have too few different texts. Only what is shown is counted: a
-whole text or a frequent search without items is rare, and makes room for the next.
+and words of the vocabulary (`text.completions_and_near_spellings`) along with it. As many items are
+read as there are suggestions, and more only if these have too few different texts. Only what is
+shown is counted: a whole text or a frequent search without items is rare, and makes room for the
+next.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ from coordinator.read.suggest.suggestion_sources import SuggestionSources
 from coordinator.read.suggest.typed_text import TypedText, typed_text
 from coordinator.read.suggested_items import SuggestedItems, search_for_items
 from coordinator.read.suggested_values import SuggestedValues
-from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
+from coordinator.read.text.completions_and_near_spellings import (
+    NearTerm,
+    NearTerms,
+    Scope,
+    first_request,
+)
 from coordinator.read.text.query_parser import without_exclusions
 from coordinator.read.text.respelling import Spelling, respelt
 

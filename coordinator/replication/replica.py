@@ -8,8 +8,8 @@ Replica ─┬─ LogStream    the connection to JetStream
 
 from __future__ import annotations
 
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext

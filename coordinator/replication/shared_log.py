@@ -45,8 +45,8 @@ from coordinator.replication.host.pending_changes import PendingChanges
 from coordinator.replication.log.log_entries import EntryError, operations_of
 from coordinator.replication.log.log_errors import LogBroken
 from coordinator.replication.log.nats_elections import elections_of
+from coordinator.replication.peers.host_and_log_status import HostStatus, host_status
 from coordinator.replication.peers.log_trimming import LogTrimmer
-from coordinator.replication.peers.own_status import HostStatus, host_status
 from coordinator.replication.peers.peers import Peers
 from coordinator.replication.placement.own_placement import OwnPlacement
 from coordinator.replication.placement.shard_moving import ShardProcesses

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.page_byte_limit import FEW_ITEMS
+from common.hits_page_byte_limit import FEW_ITEMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Route

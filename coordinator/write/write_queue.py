@@ -47,7 +47,7 @@ from common.protocol.messages import (
     OutcomesResponse,
 )
 from common.protocol.methods import APPLY, OUTCOMES
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.write.batch_queue import BatchQueue
 from coordinator.write.partitioning import Part
 from coordinator.write.write_batch import AppliedBatch, WriteBatch, batch_partly_stored

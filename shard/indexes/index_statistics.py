@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from common.protocol.messages import IndexStatisticsResponse
-from shard.partition.merge_scheduler import MergeStatistics
+from shard.partition.merge_flush_and_purge_scheduler import MergeStatistics
 from shard.partition.partition import Partition
 from shard.read.corpus_statistics import fields_of
 from shard.segment.snapshot import SegmentView

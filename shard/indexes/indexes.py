@@ -41,7 +41,7 @@ from shard.indexes.open_index import OpenIndex
 from shard.indexes.open_indexes import OpenIndexes, num_open_max
 from shard.indexes.opening_indexes import OpeningIndexes
 from shard.partition.backup_and_restore import copy_file, copy_truth
-from shard.partition.merge_scheduler import Job, MergeScheduler
+from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.storage.storage_errors import StorageFailure, explaining_refusal

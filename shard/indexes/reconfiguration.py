@@ -10,7 +10,7 @@ from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.indexes.open_index import OpenIndex
-from shard.partition.merge_scheduler import MergeScheduler
+from shard.partition.merge_flush_and_purge_scheduler import MergeScheduler
 from shard.partition.reindex import Reindex
 from shard.storage.storage_errors import StorageFailure, explaining_refusal
 

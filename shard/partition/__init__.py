@@ -13,8 +13,8 @@ purge_queue               dead records that no segment has any more
 
 writer                    a group of operations: durable, visible, acknowledged
 write_group_planner       which documents it stores and removes; rule by rule: write_plan
-merge_scheduler           background work: merges, files, purges; one step of it:
-                          merge_and_flush
+merge_flush_and_purge_scheduler
+                          background work; one step of it: merge_and_flush
 merge_policy              which segments to merge; which documents this drops: droppable_documents
 reindex                   another configuration over the same items
 backup_and_restore        a copy of one state while writes go on

@@ -11,8 +11,8 @@ A step is the first of these that there is to do:
     5. name the new files in the manifest (then remove the old ones)
 
 Any step may be killed at any moment, and is retried later if the disk is full (by
-`merge_scheduler`, whose thread calls this): the truth depends on none of them, and a search sees
-the same before and after.
+`merge_flush_and_purge_scheduler`, whose thread calls this): the truth depends on none of them, and
+a search sees the same before and after.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.fingerprint import fingerprint_of
 from shard.process.read_scheduler import ReadScheduler
 from shard.process.shard_statistics import shard_statistics
-from shard.query.spelling.near_terms import is_slow_to_list, near_terms
+from shard.query.spelling.completions_and_near_spellings import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.change_source_positions import read_positions

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.errors import InternalError
+from common.hits_page_byte_limit import PAGE_BYTES_MAX
 from common.item_placement import hash_id
-from common.page_byte_limit import PAGE_BYTES_MAX
 from common.protocol.messages import (
     FACET_VALUES_MAX,
     FacetValuesRequest,

@@ -18,7 +18,7 @@ from shard.collect.grouping.distinct import num_values_at_hand
 from shard.collect.nested_elements import needs_element_order
 from shard.query.filters import filter_bitsets
 from shard.query.scoring import boosting
-from shard.query.spelling.near_terms import is_slow_to_list
+from shard.query.spelling.completions_and_near_spellings import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text.whole_field_matches import is_slow_to_find
 from shard.read.field_languages import languages_of

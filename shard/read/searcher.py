@@ -22,8 +22,8 @@ import numpy as np
 
 from common.deadline import check_call
 from common.errors import PayloadTooLarge
+from common.hits_page_byte_limit import PAGE_BYTES_MAX
 from common.item_placement import hash_id
-from common.page_byte_limit import PAGE_BYTES_MAX
 from common.protocol.messages import (
     DistinctCounts,
     FacetCounts,
@@ -44,7 +44,7 @@ from shard.collect.top_hits.hits import Hits, hits_of, packed_sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.query.scoring.boosting import explain_boosts
-from shard.query.spelling.near_terms import near_terms
+from shard.query.spelling.completions_and_near_spellings import near_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
 from shard.read.corpus_statistics import statistics

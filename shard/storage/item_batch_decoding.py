@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from common.hits_page_byte_limit import page_too_large
 from common.item_placement import xxh64
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import load_u32
 from common.kernels.types import I64Array, U8Array, U64Array, int64, uint64
-from common.page_byte_limit import page_too_large
 from shard.storage.item_compression.word_decoding import PADDING, Decoding, decode_item, item_size
 from shard.storage.lmdb_codecs import ITEM_HEADER_BYTES
 

@@ -23,7 +23,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from common.errors import InternalError
-from common.page_byte_limit import FEW_ITEMS, page_too_large
+from common.hits_page_byte_limit import FEW_ITEMS, page_too_large
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.storage.compression_dictionaries import (
     TRAINING_ITEM_BYTES_MAX,

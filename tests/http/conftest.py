@@ -15,8 +15,8 @@ from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.cluster import shard_client
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.access_control import Guard

@@ -22,7 +22,7 @@ from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.replication.peers.own_status import HostStatus
+from coordinator.replication.peers.host_and_log_status import HostStatus
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web

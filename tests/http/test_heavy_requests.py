@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from common.endpoint_files import read_endpoint
-from common.page_byte_limit import FEW_ITEMS, PAGE_BYTES_MAX
+from common.hits_page_byte_limit import FEW_ITEMS, PAGE_BYTES_MAX
 from coordinator.read.stored_items import READ_BYTES_MAX
 from tests.service import Client, Service
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
-from common import page_byte_limit
+from common import hits_page_byte_limit
 from common.limits import Limits
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_requests import get, post, request
@@ -445,14 +445,14 @@ async def test_parts_of_a_request_share_the_bytes_of_one_page(
     path, _, is_merged = path.partition("?")
     more = {"merge": {"per_page": 30}} if is_merged else {}
     body = {member: [part] * num_parts, **more}
-    monkeypatch.setattr(page_byte_limit, "PAGE_BYTES_MAX", 30 * len(item))
+    monkeypatch.setattr(hits_page_byte_limit, "PAGE_BYTES_MAX", 30 * len(item))
     assert (await web.post(path, body)).status == 200
-    monkeypatch.setattr(page_byte_limit, "PAGE_BYTES_MAX", 30 * len(item) - 1)
+    monkeypatch.setattr(hits_page_byte_limit, "PAGE_BYTES_MAX", 30 * len(item) - 1)
 
     refused = await web.post(path, body)
 
     assert (refused.status, refused.code) == (413, "payload_too_large")
-    monkeypatch.setattr(page_byte_limit, "FEW_ITEMS", 30)
+    monkeypatch.setattr(hits_page_byte_limit, "FEW_ITEMS", 30)
     assert (await web.post(path, body)).status == 200
 
 

@@ -7,11 +7,11 @@ by a tenth of that, so it shows a leak first: a state kept of each group is 70 M
 form, a request kept 4 MB. A text kept of each request is seen in the long form only.
 
 A sample is taken at rest: merges are done, what is dead is purged, and the allocator has given back
-what it had for them (`shard/partition/merge_scheduler.py`, step 3). Under load a shard takes up to
-half as much again, by chance. What grows at first, also at rest, is bounded: logs of groups that
-are folded when there are enough of them, threads of pools and what each of them counts in, and the
-arenas of the allocator, until they have seen the worst that comes at once. After two dozen rounds
-they have.
+what it had for them (`shard/partition/merge_flush_and_purge_scheduler.py`, step 3). Under load a
+shard takes up to half as much again, by chance. What grows at first, also at rest, is bounded: logs
+of groups that are folded when there are enough of them, threads of pools and what each of them
+counts in, and the arenas of the allocator, until they have seen the worst that comes at once. After
+two dozen rounds they have.
 """
 
 from __future__ import annotations

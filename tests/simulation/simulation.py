@@ -27,7 +27,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.writer.PURGE_RECORDS_MAX": (1, 5, 1_000),
     "shard.partition.writer.GROUPS_UNCOMPACTED_MAX": (0, 3, 256),
     "shard.partition.writer.DELETED_UNCOMPACTED_MAX": (0, 5, 4_096),
-    "shard.partition.merge_scheduler.PURGEABLE_MAX": (0, 10, 20_000),
+    "shard.partition.merge_flush_and_purge_scheduler.PURGEABLE_MAX": (0, 10, 20_000),
     "shard.partition.snapshots_in_use.NEWEST_KEPT": (1, 2, 4),
     "shard.partition.snapshots_in_use.ASKED_KEPT": (1, 4),
     "shard.partition.stored_item_batches.BATCH_ITEMS_MAX": (1, 5, 16_384),

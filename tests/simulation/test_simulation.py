@@ -24,7 +24,7 @@ from common.item_placement import shard_of_id
 from common.process import thread_priority
 from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
 from common.protocol.methods import GET, Method
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.process.joining import missing_shard_recovery

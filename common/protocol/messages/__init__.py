@@ -10,6 +10,7 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 
 from common.protocol.messages.backup import BackupRequest
 from common.protocol.messages.change_source_positions import PositionsRequest, PositionsResponse
+from common.protocol.messages.completions_and_near_spellings import TermsRequest, TermsResponse
 from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
 from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
@@ -38,7 +39,6 @@ from common.protocol.messages.monitoring import (
     OpeningStatistics,
     ProcessStatistics,
 )
-from common.protocol.messages.near_terms import TermsRequest, TermsResponse
 from common.protocol.messages.newest_groups import (
     GroupExtent,
     NewestGroupsRequest,

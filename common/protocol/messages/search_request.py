@@ -6,8 +6,8 @@ from typing import Any
 
 from common.boosts import Boost
 from common.errors import InvalidRequest
+from common.protocol.messages.completions_and_near_spellings import TermsRequest
 from common.protocol.messages.message import Message
-from common.protocol.messages.near_terms import TermsRequest
 from common.protocol.messages.text_query_and_statistics import (
     StatisticsRequest,
     TextQuery,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from common.protocol.messages.completions_and_near_spellings import TermsResponse
 from common.protocol.messages.message import Message
-from common.protocol.messages.near_terms import TermsResponse
 from common.protocol.messages.text_query_and_statistics import StatisticsResponse
 
 SUM_BITS = 1126

@@ -1,7 +1,7 @@
 """Facets, ranges and trees, from the counts of the shards to what a response shows.
 
 facet_count_plan          the counts that a search needs
-facet_values_and_totals   known between searches; the numbers of facet values: global_ordinals
+facet_cache               known between searches; the numbers of facet values: global_ordinals
 merged_counts             counts of all shards, added up; of groups: group_counts
 merged_facets             one facet after the other; bucket_selection chooses and orders
 facet_scheduling          all of them, without keeping other requests waiting

@@ -1,7 +1,7 @@
 """Plans the facet counts of a search: which ones it needs, and which of them are known already.
 
 A disjunctive facet ignores its own filter, statistics cover the hits only, and totals that are
-cached (`facet_values_and_totals`) need no request.
+cached (`facet_cache`) need no request.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_statistics import is_summed_up
-from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import ShardResponses
 
 ALWAYS: Final = 1 << 31

@@ -23,7 +23,7 @@ from common.deadline import Deadline
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.parsed_parameters import FacetParameters, KeyTypos, SearchParameters
 from coordinator.read.facets.bucket_selection import (
     NONE_SELECTED,

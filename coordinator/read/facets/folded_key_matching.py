@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.edit_distance import distance_to_one, osa_distance
+from common.analysis.edit_distance_kernels import distance_to_one, osa_distance
 from common.analysis.tokenizer import (
     STATE_SIZE,
     TABLES,

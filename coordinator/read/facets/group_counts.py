@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.protocol.messages import FacetRequest
-from coordinator.read.facets.facet_values_and_totals import FacetCache
+from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.merged_counts import GroupCounts, ShardResponses, numbering_of
 

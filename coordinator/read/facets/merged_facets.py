@@ -1,7 +1,7 @@
 """The facets of a search: merges the counts of all shards and lists the buckets of each facet.
 
 `facet_count_plan` decides which counts a search needs, `merged_counts` adds them up,
-`bucket_selection` chooses among them, `facet_statistics` sums them up, `facet_values_and_totals`
+`bucket_selection` chooses among them, `facet_statistics` sums them up, `facet_cache`
 keeps those of the index.
 """
 
@@ -15,10 +15,10 @@ from msgspec import structs
 
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
-from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
-from coordinator.read.text.near_terms import NearTerm
+from coordinator.read.text.completions_and_near_spellings import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
 

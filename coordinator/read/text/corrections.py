@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from common.query import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
-from coordinator.read.text.edit_distance import edit_distances
 from coordinator.read.text.noisy_channel import likelihood
+from coordinator.read.text.prefix_edit_distance import edit_distances
 
 RARER: Final = 10
 """A near word is unlikely if another one is in more than this many times as many items."""

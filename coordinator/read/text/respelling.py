@@ -25,7 +25,12 @@ from typing import Final, NamedTuple
 
 from common.analysis.analyzer import Token
 from common.analysis.typo_budget import typo_budget
-from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
+from coordinator.read.text.completions_and_near_spellings import (
+    NearTerm,
+    NearTerms,
+    Scope,
+    first_request,
+)
 from coordinator.read.text.noisy_channel import (
     ANY_LETTER,
     likelihood,

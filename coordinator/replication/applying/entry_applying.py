@@ -19,7 +19,7 @@ from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, JoinedGroups
 from common.protocol.methods import APPLY, APPLY_JOINED
 from common.protocol.write_operations_and_outcomes import Outcome
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState
 from coordinator.replication.applying.joined_groups import (
     DividedGroup,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from common.protocol.framing import JOIN_BYTES_MAX
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.replication.log.log_entries import WriteGroup
 from coordinator.write.partitioning import Parts
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from common.deadline import Deadline
 from common.errors import Unavailable
 from common.process.logs import Log
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.seq_waiters import SeqWaiters

@@ -23,7 +23,7 @@ from coordinator.cluster import snapshots_on_disk
 from coordinator.cluster.catalog import program_version
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.replication.peers.own_status import HostStatus
+from coordinator.replication.peers.host_and_log_status import HostStatus
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from common.protocol.messages import GroupExtent, NewestGroupsRequest
 from common.protocol.methods import NEWEST_GROUPS
-from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.all_shards import Cluster
 
 
 class LocalState(NamedTuple):

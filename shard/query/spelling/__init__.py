@@ -1,5 +1,6 @@
 """Other spellings of a word.
 
-near_terms   words of the index near a mistyped one, for corrections and suggestions
+completions_and_near_spellings
+                   words of the index near a mistyped one, for corrections and suggestions
 spacing_doc_freqs  words written as one or as two
 """

@@ -17,8 +17,8 @@ the set of letters (a substitution removes one and adds one, a transposition cha
 that pass are compared by a banded edit distance that stops as soon as the band exceeds k; the
 following terms that begin with the same letters are then skipped.
 
-What an edit is, and why none may touch a digit, is in `common/analysis/edit_distance.py`. Words
-with digits are never expanded with typos, so a term can be near only before its first digit.
+What an edit is, and why none may touch a digit, is in `common/analysis/edit_distance_kernels.py`.
+Words with digits are never expanded with typos, so a term can be near only before its first digit.
 
 Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. At most
 as many letters may be missing from the mask as there are edits.
@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.accented_spellings import SPELLING_END
-from common.analysis.edit_distance import distance_to_one, osa_distance
+from common.analysis.edit_distance_kernels import distance_to_one, osa_distance
 from common.kernels.array_growth import grown
 from common.kernels.big_endian import load_big_endian
 from common.kernels.decorator import arguments, kernel

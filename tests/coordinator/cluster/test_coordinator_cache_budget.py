@@ -7,7 +7,7 @@ from unittest.mock import Mock
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.facet_values_and_totals import FacetCache
+from coordinator.read.facets.facet_cache import FacetCache
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]
 ORDER = BucketOrder()

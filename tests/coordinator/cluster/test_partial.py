@@ -13,12 +13,12 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
 from common.query import NUM_MATCH_KINDS, Word
+from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Index
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import plan_facets
-from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.text import text_statistics_cache
 from coordinator.read.text.query_parser import ParsedQuery

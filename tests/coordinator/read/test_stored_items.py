@@ -11,7 +11,7 @@ import pytest
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.protocol.messages import FetchResponse
-from coordinator.cluster.cluster import DEFAULT_TIMEOUTS
+from coordinator.cluster.all_shards import DEFAULT_TIMEOUTS
 from coordinator.read.stored_items import page_items
 
 

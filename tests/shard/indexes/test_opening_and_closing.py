@@ -19,7 +19,7 @@ from shard.indexes import indexes as module
 from shard.indexes.closed_index import ClosedIndex
 from shard.indexes.closing_indexes import ClosingIndexes
 from shard.indexes.open_index import OpenIndex
-from shard.partition.merge_scheduler import MergeScheduler
+from shard.partition.merge_flush_and_purge_scheduler import MergeScheduler
 from shard.partition.partition import Partition
 from shard.storage import lmdb_environment
 from tests.shard.indexes.shard_indexes import (

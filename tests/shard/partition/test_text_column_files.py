@@ -15,7 +15,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.maintenance.check_and_rebuild import check_index
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
-from shard.partition.merge_scheduler import Job, MergeScheduler
+from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
 from shard.segment.columns import text_columns
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column

@@ -21,7 +21,7 @@ from common.protocol.messages import (
 )
 from common.query import AllOf, And, AnyOf, Filter, Not
 from shard.query.filters import disjunctive_facets, filter_only_matches
-from shard.query.spelling.near_terms import near_terms
+from shard.query.spelling.completions_and_near_spellings import near_terms
 from shard.read import searcher
 from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry

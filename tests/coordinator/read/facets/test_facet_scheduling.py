@@ -29,9 +29,9 @@ from coordinator.parameters.parsed_parameters import (
     SearchParameters,
 )
 from coordinator.read.facets import facet_scheduling
+from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_scheduling import FacetListing
-from coordinator.read.facets.facet_values_and_totals import FacetCache, FacetTotals
 from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list

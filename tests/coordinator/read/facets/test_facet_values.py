@@ -15,8 +15,8 @@ from common.errors import FacetRenumbered
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import FacetCounts, FacetValuesRequest, FacetValuesResponse
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
-from coordinator.read.facets import facet_values_and_totals
-from coordinator.read.facets.facet_values_and_totals import FacetCache
+from coordinator.read.facets import facet_cache
+from coordinator.read.facets.facet_cache import FacetCache
 
 DICTIONARIES = {7: ["drama", "crime"], 8: ["crime", "drama"]}
 """By epoch; 8 is that of the restarted shard."""
@@ -41,7 +41,7 @@ async def test_values_sent_before_a_restart_do_not_replace_those_sent_since(
         keys = "".join(values).encode()
         return [FacetValuesResponse(request.epoch, request.start, keys, sizes)]
 
-    monkeypatch.setattr(facet_values_and_totals, "call_all", call_all)
+    monkeypatch.setattr(facet_cache, "call_all", call_all)
     cache = FacetCache(Mock(num_shards=1), CacheBudget())
 
     def learn(epoch: int) -> asyncio.Task[None]:

@@ -21,7 +21,7 @@ from coordinator.read.facets import key_search as module
 from coordinator.read.facets.folded_key_matching import KeyWords, fold_keys
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.key_search import accept_keys
-from coordinator.read.text.edit_distance import edit_distances
+from coordinator.read.text.prefix_edit_distance import edit_distances
 
 KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
 ANALYZER = Analyzer()

@@ -22,7 +22,7 @@ from coordinator.read.suggest.prefix_narrowing import (
     last_word,
 )
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
-from coordinator.read.text.near_terms import NearTerm
+from coordinator.read.text.completions_and_near_spellings import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
 ANALYZER = Analyzer()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis import edit_distance
+from common.analysis import edit_distance_kernels
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import DECODED_LENGTHS, encode_length
@@ -61,7 +61,9 @@ def _distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int |
     points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
     band = np.empty((3, 5), np.int64)
     distance = int(
-        edit_distance.osa_distance(points, encoded, 0, len(encoded), edits_max, is_prefix, band)
+        edit_distance_kernels.osa_distance(
+            points, encoded, 0, len(encoded), edits_max, is_prefix, band
+        )
     )
     return distance if 0 <= distance <= edits_max else None
 

@@ -14,8 +14,12 @@ from pyroaring import FrozenBitMap
 
 from common.protocol.messages import TermsRequest
 from common.query import AnyOf
-from shard.query.spelling import near_terms
-from shard.query.spelling.near_terms import _count_sets, _most_frequent, _most_frequent_among
+from shard.query.spelling import completions_and_near_spellings
+from shard.query.spelling.completions_and_near_spellings import (
+    _count_sets,
+    _most_frequent,
+    _most_frequent_among,
+)
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from shard.segment.text.text_index import text_index
@@ -54,7 +58,7 @@ LISTS = st.sampled_from([Lists(), Lists(dense_docs_min=0, docs_per_entry_max=4)]
 
 @pytest.mark.parametrize("at_once", [1, 2, 1_024])
 def test_words_of_listed_documents_are_counted_like_all(monkeypatch: Any, at_once: int) -> None:
-    monkeypatch.setattr(near_terms, "_COUNTED_AT_ONCE", at_once)
+    monkeypatch.setattr(completions_and_near_spellings, "_COUNTED_AT_ONCE", at_once)
 
     @given(ITEMS, LISTS, st.sets(st.integers(0, 39)), st.integers(1, 8))
     def compare(items: list[dict[str, str]], lists: Lists, chosen: set[int], num: int) -> None:
@@ -117,6 +121,6 @@ def test_a_filter_whose_texts_must_be_read_first_is_slow() -> None:
     snapshot = World([{"name": "a", "tags": "a"}], has_texts=True).snapshot
     for field, expected in (("tags", False), ("name", True)):
         request = TermsRequest(1, 1, 1, "a", filters=(AnyOf(field, ("a",)),), num_terms=3)
-        assert near_terms.is_slow_to_list(snapshot, request) == expected
-        near_terms.near_terms(snapshot, request)
-        assert not near_terms.is_slow_to_list(snapshot, request)
+        assert completions_and_near_spellings.is_slow_to_list(snapshot, request) == expected
+        completions_and_near_spellings.near_terms(snapshot, request)
+        assert not completions_and_near_spellings.is_slow_to_list(snapshot, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.read.text.edit_distance import edit_distances
+from coordinator.read.text.prefix_edit_distance import edit_distances
 
 
 def naive_distance(word: str, other: str) -> int:

@@ -18,9 +18,9 @@ from common.process import fault_injection
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
-from shard.partition import merge_scheduler
+from shard.partition import merge_flush_and_purge_scheduler
 from shard.partition.merge_and_flush import flush, work
-from shard.partition.merge_scheduler import Job, MergeScheduler
+from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
@@ -202,7 +202,7 @@ def test_an_open_on_a_full_disk_does_not_stay_busy(
     """Or it could not be closed for another index."""
     running.apply(1, 0, [(id, 1) for id in range(20)])
     running.merge_scheduler.stop()
-    monkeypatch.setattr(merge_scheduler, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(merge_flush_and_purge_scheduler, "RETRY_SECONDS", 0.01)
     fault_injection.arm("merge.write=error@1")
     try:
         running.open_again()
@@ -218,7 +218,7 @@ def test_memory_is_returned_after_merges_only(
 ) -> None:
     """Not for each index that is opened: allocations of searches wait for it."""
     asked = threading.Event()
-    monkeypatch.setattr(merge_scheduler, "trim_soon", asked.set)
+    monkeypatch.setattr(merge_flush_and_purge_scheduler, "trim_soon", asked.set)
 
     while running.job.is_pending:
         time.sleep(0.005)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import TermsResponse
-from coordinator.read.text.near_terms import best_of_parts
+from coordinator.read.text.completions_and_near_spellings import best_of_parts
 
 WORDS = [f"w{i}" for i in range(8)]
 COUNTS = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 9))

@@ -10,8 +10,8 @@ filters and has all of `words`, in any field; so a key's filter hides words as i
 With typos all near words are returned, and all completions where these are few; else about the
 `num_terms` most frequent ones, and a bound for the others: the coordinator adds up the shards'
 counts and asks for more where the bounds leave room for another word
-(`coordinator/read/text/near_terms.py`). Within a shard the same holds for its segments: candidates
-come from each, and are counted in all.
+(`coordinator/read/text/completions_and_near_spellings.py`). Within a shard the same holds for its
+segments: candidates come from each, and are counted in all.
 
 Cost: one addition a word of the range. Beside other words, or under a filter, words are counted in
 the order of their frequency, until no other one can have more: 2 ns an entry, or 5 µs by a bitset.
