@@ -14,7 +14,7 @@ from common.data_directory import DataDirectoryError, replica_path
 from common.errors import Conflict, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, IndexEntry
-from shard.indexes.closed_index import digest_of
+from shard.indexes.closed_index_facts import digest_of
 from shard.indexes.indexes import Indexes
 from shard.indexes.reconfiguration import Configurer
 from shard.partition.stored_index_entry import read_restored

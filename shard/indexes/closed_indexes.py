@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import KeysView
 
 from common.protocol.messages import IndexEntry
-from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_index_facts import ClosedIndex
 
 
 class ClosedIndexes:

@@ -13,7 +13,7 @@ from common.process.logs import Log
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_after_searches
 from common.process.uncancelled_waiting import result_of
-from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_index_facts import ClosedIndex
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merge_flush_and_purge_scheduler import MergeScheduler
 

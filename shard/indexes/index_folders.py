@@ -22,8 +22,8 @@ from common import data_directory
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
-from shard.indexes.closed_index import ClosedIndex
-from shard.indexes.created_indexes import CreatedIndexes
+from shard.indexes.closed_index_facts import ClosedIndex
+from shard.indexes.created_index_numbers import CreatedIndexes
 from shard.partition.backup_and_restore import put_back
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition

@@ -34,24 +34,17 @@ from common.process.printable import printable
 from common.setting_conversion import SettingError
 from common.setting_sources import Sources
 from common.shard_settings import ShardSettings
-from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_index_entry import manifest_entry
 from shard.partition.stored_item_batches import read_batches
+from shard.partition.structures_per_configuration import Generation
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.segment_file import DamagedSegment, verify_segment
-from shard.storage.group_log_and_tombstones import (
-    State,
-    read_groups,
-    read_state,
-    read_tombstones,
-    write_state,
-)
 from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import (
@@ -64,6 +57,13 @@ from shard.storage.manifest import (
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 from shard.storage.stored_documents import DocumentStore
+from shard.storage.write_group_log_and_tombstones import (
+    State,
+    read_groups,
+    read_state,
+    read_tombstones,
+    write_state,
+)
 
 _FAILURES = (DamagedEnvironment, StorageFailure, ServiceError, OSError)
 """Errors of an index that cannot be checked, or rebuilt."""

@@ -46,13 +46,6 @@ from shard.partition.stored_index_entry import read_entry, read_restored, write_
 from shard.partition.stored_item_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.storage.change_source_positions import read_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
-from shard.storage.group_log_and_tombstones import (
-    State,
-    read_groups,
-    read_state,
-    read_tombstones,
-    write_state,
-)
 from shard.storage.lmdb_codecs import as_bytes_array, item_place, key_number
 from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import (
@@ -65,6 +58,13 @@ from shard.storage.manifest import (
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 from shard.storage.stored_documents import DocumentStore
+from shard.storage.write_group_log_and_tombstones import (
+    State,
+    read_groups,
+    read_state,
+    read_tombstones,
+    write_state,
+)
 
 READ_ITEMS = 256
 """Items that are read together; they may be large."""

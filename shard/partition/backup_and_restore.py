@@ -30,11 +30,11 @@ from common.shard_settings import ShardSettings
 from shard.partition.partition import Partition
 from shard.partition.stored_index_entry import write_restored
 from shard.storage.change_source_positions import roll_back_positions
-from shard.storage.group_log_and_tombstones import read_groups, read_state, write_state
 from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment
+from shard.storage.write_group_log_and_tombstones import read_groups, read_state, write_state
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2

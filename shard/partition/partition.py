@@ -1,13 +1,13 @@
 """One index on this shard: its truth, its derived data, its searchable states.
 
-    Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
-               ├─ derived                      its files                     (derived_files.py)
-               ├─ groups                       the log of recent writes      (logged_groups.py)
-               ├─ generation                   items as configured    (configuration_structures.py)
+    Partition ─┬─ environment, documents       the truth: LMDB              (storage/)
+               ├─ derived                      its files                    (derived_files.py)
+               ├─ groups                       the log of recent writes     (logged_write_groups.py)
+               ├─ generation                   items as configured (structures_per_configuration.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
-               ├─ history ── Snapshot          what a search sees            (snapshots_in_use.py)
-               └─ purge queue                  what no search sees any more  (purge_queue.py)
+               ├─ history ── Snapshot          what a search sees           (snapshots_in_use.py)
+               └─ purge queue                  what no search sees any more (purge_queue.py)
 
 Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
 that changes the truth and adds segments; the merger thread replaces segments by a merged one. Both
@@ -32,25 +32,25 @@ from common.durable_files import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
-from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable_documents import are_there
-from shard.partition.logged_groups import LoggedGroups
+from shard.partition.logged_write_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.partition.snapshot_updates import delete_records, with_merged, without_groups
 from shard.partition.snapshots_in_use import SnapshotsInUse
 from shard.partition.stored_index_entry import manifest_entry, put_entry, read_entry, write_entry
+from shard.partition.structures_per_configuration import Generation
 from shard.segment.columns.prepared_texts import is_prepared
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.group_log_and_tombstones import State, read_state
 from shard.storage.lmdb_environment import Environment
 from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore
+from shard.storage.write_group_log_and_tombstones import State, read_state
 
 
 class Partition:

@@ -22,26 +22,26 @@ from pyroaring import BitMap64
 
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
-from shard.partition.configuration_structures import Generation
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_item_batches import read_batches
+from shard.partition.structures_per_configuration import Generation
 from shard.segment.doc_records_and_places import record_bounds
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.storage.group_log_and_tombstones import (
+from shard.storage.lmdb_environment import Environment
+from shard.storage.manifest import IndexManifest
+from shard.storage.storage_errors import DamagedEnvironment
+from shard.storage.stored_documents import DocumentStore
+from shard.storage.write_group_log_and_tombstones import (
     Group,
     State,
     read_groups,
     read_state,
     read_tombstones,
 )
-from shard.storage.lmdb_environment import Environment
-from shard.storage.manifest import IndexManifest
-from shard.storage.storage_errors import DamagedEnvironment
-from shard.storage.stored_documents import DocumentStore
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""

@@ -23,17 +23,17 @@ from pyroaring import BitMap64
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.collect.facets.facet_counts import facet_counter
-from shard.partition.configuration_structures import Generation
 from shard.partition.partition import Partition
 from shard.partition.recovery import log_damaged
 from shard.partition.snapshot_updates import delete_records
 from shard.partition.stored_item_batches import read_batches
+from shard.partition.structures_per_configuration import Generation
 from shard.partition.writer import has_room
 from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.group_log_and_tombstones import read_groups, read_tombstones
+from shard.storage.write_group_log_and_tombstones import read_groups, read_tombstones
 
 DEAD_VALUES_MIN = 65_536
 """Dead values of a facet from which rebuilding an index may be worth it."""

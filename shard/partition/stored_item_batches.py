@@ -17,7 +17,7 @@ from shard.storage.lmdb_codecs import as_bytes_array
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-    from shard.partition.configuration_structures import Generation
+    from shard.partition.structures_per_configuration import Generation
     from shard.segment.segment import Segment
     from shard.storage.lmdb_environment import Environment
     from shard.storage.stored_documents import DocumentStore

@@ -1,7 +1,7 @@
 """Plans a write group: which documents it stores and which it removes, before anything is written.
 
 Large groups of plain items are planned as arrays (`_at_once`), all others operation by operation
-(`_singly`, by the rules of `write_plan`).
+(`_singly`, by the rules of `write_operation_effects`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from common.errors import InternalError
 from common.item_placement import hash_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
-from shard.partition.write_plan import Change, Stored, plan_writes
+from shard.partition.write_operation_effects import Change, Stored, plan_writes
 from shard.segment.columns.external_ids import find_few_live, find_live, hash_ids, is_item_of
 from shard.segment.doc_records_and_places import numbers_of, places_of, records_of
 from shard.storage.lmdb_codecs import as_bytes_array

@@ -49,7 +49,10 @@ from shard.segment.doc_records_and_places import record_bounds
 from shard.segment.segment import Segment
 from shard.storage.change_source_positions import roll_back_positions, write_positions
 from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
-from shard.storage.group_log_and_tombstones import (
+from shard.storage.lmdb_environment import SubDatabase, Transaction
+from shard.storage.newest_write_group_extent import write_extent
+from shard.storage.storage_errors import StorageFailure, is_disk_full
+from shard.storage.write_group_log_and_tombstones import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
     Group,
@@ -59,9 +62,6 @@ from shard.storage.group_log_and_tombstones import (
     purge_records,
     write_state,
 )
-from shard.storage.lmdb_environment import SubDatabase, Transaction
-from shard.storage.newest_group_extent import write_extent
-from shard.storage.storage_errors import StorageFailure, is_disk_full
 
 WAITING_FACTOR = 2
 """The writer itself writes files while segments of this many times `flush_bytes` are in memory."""

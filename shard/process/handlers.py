@@ -80,7 +80,7 @@ from common.protocol.server import Handler
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.index_statistics import index_statistics
 from shard.indexes.indexes import Indexes
-from shard.indexes.newest_groups import kept_from, newest_groups
+from shard.indexes.newest_write_groups import kept_from, newest_groups
 from shard.indexes.write_dispatcher import WriteDispatcher
 from shard.partition.fingerprint import fingerprint_of
 from shard.process.read_scheduler import ReadScheduler

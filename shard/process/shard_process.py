@@ -43,7 +43,7 @@ from common.shard_settings import ShardSettings
 from shard.caches.lru_cache import widen_caches
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.indexes import Indexes
-from shard.indexes.page_budget_of_open_indexes import page_budget
+from shard.indexes.mapped_page_budget import page_budget
 from shard.process.handlers import Handlers
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 

@@ -3,10 +3,10 @@
 Questions it answers: which sub-database maps what to what; is the file whole; is there room?
 
     <folder of the index>/data.mdb
-      documents    maps record (u64) to the stored item              stored_documents.py
-      groups       maps seq (u64) to what a recent write group did   group_log_and_tombstones.py
-      tombstones   maps record >> 16 (u64) to deleted low halves     group_log_and_tombstones.py
-      meta         maps a name to a counter, a dictionary, ...       (state, dictionary/<n>)
+      documents    maps record (u64) to the stored item          stored_documents.py
+      groups       maps seq (u64) to a recent write group         write_group_log_and_tombstones.py
+      tombstones   maps record >> 16 (u64) to deleted low halves write_group_log_and_tombstones.py
+      meta         maps a name to a counter, a dictionary, ...   (state, dictionary/<n>)
 
 Keys are big-endian, so that LMDB's byte order is the numbers' order and records are appended to the
 right edge of the tree: a page is filled once and never split. Values begin with a checksum; see

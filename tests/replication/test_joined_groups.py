@@ -20,11 +20,11 @@ from coordinator.replication.log.log_entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition
-from shard.partition.write_plan import version_of
+from shard.partition.write_operation_effects import version_of
 from shard.partition.writer import Writer
 from shard.segment.doc_records_and_places import places_of, records_of
 from shard.storage.change_source_positions import read_positions
-from shard.storage.newest_group_extent import Extent, read_extent
+from shard.storage.newest_write_group_extent import Extent, read_extent
 
 NUM_SHARDS = 2
 KINDS = (

@@ -45,7 +45,7 @@ from coordinator.replication.startup import first_serving
 from coordinator.replication.startup.state_without_log import LocalState, local_state
 from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
-from shard.partition.write_plan import version_of
+from shard.partition.write_operation_effects import version_of
 from shard.partition.writer import Writer
 from shard.storage.lmdb_environment import Environment
 from tests.simulation.cells import NOTHING_WRITTEN

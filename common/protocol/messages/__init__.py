@@ -39,7 +39,7 @@ from common.protocol.messages.monitoring import (
     OpeningStatistics,
     ProcessStatistics,
 )
-from common.protocol.messages.newest_groups import (
+from common.protocol.messages.newest_write_groups import (
     GroupExtent,
     NewestGroupsRequest,
     NewestGroupsResponse,

@@ -16,9 +16,9 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.indexes import catalog_follower
 from shard.indexes import indexes as module
-from shard.indexes.created_indexes import CreatedIndexes
+from shard.indexes.created_index_numbers import CreatedIndexes
 from shard.indexes.index_folders import IndexFolders
-from shard.indexes.newest_groups import newest_groups
+from shard.indexes.newest_write_groups import newest_groups
 from shard.indexes.open_index import OpenIndex
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition

@@ -13,8 +13,8 @@ from common import durable_files
 from common.errors import StorageFull, Unavailable
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import opening_indexes
-from shard.indexes.closed_index import ClosedIndex
-from shard.indexes.created_indexes import CreatedIndexes
+from shard.indexes.closed_index_facts import ClosedIndex
+from shard.indexes.created_index_numbers import CreatedIndexes
 from shard.storage.manifest import SHARD_FILE, ShardManifest, read_manifest
 from tests.shard.indexes.shard_indexes import (
     CATALOG,

@@ -16,7 +16,7 @@ from common.process.thread_pool import ThreadPool
 from common.shard_settings import ShardSettings
 from shard.indexes import closing_indexes, open_indexes
 from shard.indexes import indexes as module
-from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_index_facts import ClosedIndex
 from shard.indexes.closing_indexes import ClosingIndexes
 from shard.indexes.open_index import OpenIndex
 from shard.partition.merge_flush_and_purge_scheduler import MergeScheduler

@@ -15,7 +15,7 @@ from common.errors import InternalError
 from common.process.thread_priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import indexes as module
-from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_index_facts import ClosedIndex
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.manifest import MANIFEST_FILE
 from shard.storage.storage_errors import DamagedEnvironment

@@ -28,7 +28,6 @@ from shard.partition.stored_item_batches import StoredBatch
 from shard.partition.writer import Writer
 from shard.segment.doc_records_and_places import places_of, records_of
 from shard.segment.segment import Segment
-from shard.storage.group_log_and_tombstones import State, read_state, write_state
 from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.manifest import (
@@ -40,6 +39,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.write_group_log_and_tombstones import State, read_state, write_state
 
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=50)
 

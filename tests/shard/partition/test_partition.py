@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
-from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_index_facts import ClosedIndex
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.reindex import Reindex
 from tests.shard.partition.local_shard import SETTINGS, Shard, facet_counts, index_entry, live_items

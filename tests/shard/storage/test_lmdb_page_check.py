@@ -14,13 +14,13 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.maintenance.reshard import _Source
 from shard.partition.stored_index_entry import write_entry
-from shard.storage.group_log_and_tombstones import State, write_state
 from shard.storage.lmdb_codecs import as_bytes_array, number_key
 from shard.storage.lmdb_environment import Environment, SubDatabase
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.lmdb_page_check import END, DamagedPage, Pages
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore
+from shard.storage.write_group_log_and_tombstones import State, write_state
 
 NUM_ITEMS = 4_000
 LARGE = 1_234

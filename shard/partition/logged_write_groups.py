@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.storage.group_log_and_tombstones import Group, State
+from shard.storage.write_group_log_and_tombstones import Group, State
 
 
 class LoggedGroups:

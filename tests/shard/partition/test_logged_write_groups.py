@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shard.partition.logged_groups import LoggedGroups
-from shard.storage.group_log_and_tombstones import Group, State
+from shard.partition.logged_write_groups import LoggedGroups
+from shard.storage.write_group_log_and_tombstones import Group, State
 
 
 def _group(seq: int) -> Group:

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from common.errors import InternalError
 from common.item_placement import shown_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
-from shard.partition.write_plan import Change, Stored, WritePlan, merge_items, version_of
-from shard.partition.write_plan import plan_writes as plan_with_ids
+from shard.partition.write_operation_effects import (
+    Change,
+    Stored,
+    WritePlan,
+    merge_items,
+    version_of,
+)
+from shard.partition.write_operation_effects import plan_writes as plan_with_ids
 
 
 def plan_writes(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shard.storage.lmdb_codecs import encode_value
 from shard.storage.lmdb_environment import Environment, SubDatabase
-from shard.storage.newest_group_extent import Extent, read_extent, write_extent
+from shard.storage.newest_write_group_extent import Extent, read_extent, write_extent
 
 
 def test_the_extent_of_the_newest_group_is_kept(tmp_path: Path) -> None:

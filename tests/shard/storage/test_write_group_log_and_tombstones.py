@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InternalError
-from shard.storage.group_log_and_tombstones import (
+from shard.storage.lmdb_environment import Environment, SubDatabase
+from shard.storage.write_group_log_and_tombstones import (
     Group,
     State,
     append_group,
@@ -21,7 +22,6 @@ from shard.storage.group_log_and_tombstones import (
     read_tombstones,
     write_state,
 )
-from shard.storage.lmdb_environment import Environment, SubDatabase
 
 
 def _group(seq: int, deleted: list[int], outcomes: bytes = b"\0") -> Group:

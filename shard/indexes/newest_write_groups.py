@@ -8,8 +8,8 @@ from common.errors import NotFound
 from common.protocol.messages import GroupExtent
 from shard.indexes.indexes import Indexes
 from shard.partition.partition import Partition
-from shard.storage.group_log_and_tombstones import read_state
-from shard.storage.newest_group_extent import read_extent
+from shard.storage.newest_write_group_extent import read_extent
+from shard.storage.write_group_log_and_tombstones import read_state
 
 
 async def newest_groups(indexes: Indexes, after: int) -> list[GroupExtent]:
