@@ -5,8 +5,8 @@ Start at `request_parsing`:
 request_decoding    query string and body, decoded
 request_parsing     one request, raw → typed; parsed_request_cache
 parameter_table     every parameter, once; parameter_row: one of them; their JSON Schemas:
-                    value_schemas, option_schemas
-parameter_reader    runs the readers of the given parameters; mistakes: collects what is wrong
+                    value_schemas, object_parameter_schemas
+draft_from_parameters  runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft        what has been read so far
 parameters_from_draft  draft → typed, with the index's defaults
 parsed_parameters   the results

@@ -11,7 +11,7 @@ from typing import Final
 
 from common.limits import DEFAULT_LIMITS
 from coordinator.parameters import readers_by_parameter as readers
-from coordinator.parameters.option_schemas import (
+from coordinator.parameters.object_parameter_schemas import (
     BOOSTS,
     DISTINCT,
     FACET_CUBE,

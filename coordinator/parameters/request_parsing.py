@@ -5,9 +5,9 @@
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
 `parameter_table` defines the name, the values and the reader of every parameter, in one place.
-`parameter_reader` runs these readers, `parameters_from_draft` makes the result, whose types are in
-`parsed_parameters`. Nothing here touches a socket, a clock or a shard, and only `ServiceError` is
-raised.
+`draft_from_parameters` runs these readers, `parameters_from_draft` makes the result, whose types
+are in `parsed_parameters`. Nothing here touches a socket, a clock or a shard, and only
+`ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
 lists or repeated parameters. An empty text in a query string, and `null` in a body for a name that
@@ -25,7 +25,7 @@ from msgspec import structs
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from coordinator.parameters.parameter_reader import ParameterReader
+from coordinator.parameters.draft_from_parameters import ParameterReader
 from coordinator.parameters.parameter_table import (
     EXPLAIN_BY_NAME,
     FACET_BY_NAME,

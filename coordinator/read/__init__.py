@@ -14,7 +14,8 @@ Start at `search`, one search from parameters to result:
 
 Other requests:
 
-    multi_search_limits     what several may cost, how many run at a time
+    multi_search_limits     what several may cost; how many run at a time:
+                            multi_search_concurrency
     federated_search        several as one list, merged by federated_merge
     facet_pages             one page of a facet's buckets
     item_selection          the items that a change or an export takes in

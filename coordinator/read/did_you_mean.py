@@ -1,4 +1,4 @@
-"""Did you mean: a query in another spelling (`text.respelling`) that has hits, or many times more.
+"""Did you mean: the query in another spelling (`query_respelling`), which has hits, or many more.
 
 The corrected query is sent as a search before it is shown. All of that runs only if a search found
 nothing, a word is in no item, or the request says so.
@@ -14,8 +14,8 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
 from coordinator.read.text.completions_and_near_spellings import Scope
 from coordinator.read.text.query_parser import typed_words
+from coordinator.read.text.query_respelling import WORDS_MAX, Spelling, respelt
 from coordinator.read.text.query_weighting import is_long_text
-from coordinator.read.text.respelling import WORDS_MAX, Spelling, respelt
 
 
 class DidYouMean:

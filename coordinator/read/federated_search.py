@@ -27,7 +27,8 @@ from coordinator.read.federated_merge import (
     merged_result,
     zeros_hidden,
 )
-from coordinator.read.multi_search_limits import ItemSum, run_fairly
+from coordinator.read.multi_search_concurrency import run_fairly
+from coordinator.read.multi_search_limits import ItemSum
 from coordinator.read.search import Search
 from coordinator.read.search_results import SearchResult
 

@@ -29,7 +29,7 @@ from coordinator.read.facets.joint_counts_with_bins import (
     edges_of,
     empty_cube,
 )
-from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
+from coordinator.read.facets.statistics_by_facet_value import statistics_requests, with_statistics
 from coordinator.read.hit_groups import tokens_of, with_groups
 from coordinator.read.hit_merging import Hit, is_slow_to_order, merge_hits
 from coordinator.read.scatter import Scatter, SearchOutcome, answered

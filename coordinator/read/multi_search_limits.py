@@ -1,33 +1,26 @@
-"""Several searches in one request: bounding their total cost, and running them fairly.
+"""Several searches in one request: bounds of their total cost, and of the items that they read.
 
 A request of a few kilobytes may ask for 64 searches, each with hundreds of words or with facets of
 ten thousand values. Their cost follows from the parameters alone, so it is added up and checked
-before any shard is called. Accepted searches run a few at a time, so that those of other requests
-get their turn in between.
+before any shard is called. How many run at a time: `multi_search_concurrency`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from common.analysis.analyzer import Analyzer
-from common.deadline import Deadline
-from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
+from common.errors import InvalidRequest, PayloadTooLarge
 from common.hits_page_byte_limit import PAGE_BYTES_MAX, is_too_large
 from common.limits import Limits
 from coordinator.parameters.parsed_parameters import SearchParameters
 
-SEARCHES_AT_ONCE: Final = 4
-"""Concurrent searches of one request."""
 TYPO_FACTOR: Final = 4
 """Cost factor of a word that may have typos: it is matched against the whole vocabulary."""
 
 COUNTS_PER_BUCKET: Final = 8
 """Number of joint counts that cost as much as a bucket."""
-
-T = TypeVar("T")
 
 _analyzer: Final = Analyzer()
 
@@ -98,37 +91,3 @@ class ItemSum:
                 "ask for fewer at a time",
                 advice="GET /{index}/items streams all items that match",
             )
-
-
-async def run_fairly(searches: Sequence[Callable[[], Awaitable[T]]], deadline: Deadline) -> list[T]:
-    """Run searches, a few at a time, and return their results in order.
-
-    After a failure, no further search starts.
-
-    Raises:
-        DeadlineExceeded: some searches did not finish in time.
-        Exception: the error of the first search, in order, that failed.
-    """
-    results: dict[int, T] = {}
-    failures: dict[int, Exception] = {}
-    pending = iter(enumerate(searches))
-
-    async def answer_next() -> None:
-        for i, search in pending:
-            try:
-                results[i] = await search()
-            except Exception as error:
-                failures[i] = error
-            if failures:
-                return
-
-    try:
-        async with asyncio.timeout(deadline.remaining_seconds):
-            await asyncio.gather(*(answer_next() for _ in range(SEARCHES_AT_ONCE)))
-    except TimeoutError:
-        raise DeadlineExceeded(
-            f"{len(results)} of {len(searches)} searches were answered within the deadline"
-        ) from None
-    if failures:
-        raise failures[min(failures)]
-    return [results[i] for i in range(len(searches))]

@@ -23,7 +23,7 @@ from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
-from coordinator.read.facets.merged_counts import ShardResponses
+from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.hit_merging import (
     Hit,
     bucket_height,

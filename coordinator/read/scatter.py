@@ -37,7 +37,7 @@ from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, plan_facets
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
-from coordinator.read.facets.merged_counts import ShardResponses
+from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.facets.unconfigured_facets import field_requests
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline

@@ -7,7 +7,7 @@
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
                   5 learn      facet values that are new to us (facets/facet_cache)
                   6 merge      hits by order (hit_merging), counts by addition
-                               (facets/merged_counts)
+                               (facets/summed_counts)
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (hit_rendering) ─▶ SearchResult
 
@@ -58,8 +58,8 @@ from coordinator.read.scatter import SearchOutcome
 from coordinator.read.search_results import HitOrder, ItemsOf, SearchResult, ShardSummary
 from coordinator.read.stored_items import page_items
 from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
+from coordinator.read.text.query_respelling import Spelling
 from coordinator.read.text.query_weighting import is_long_text
-from coordinator.read.text.respelling import Spelling
 
 
 class _Found(NamedTuple):

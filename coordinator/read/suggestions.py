@@ -58,7 +58,7 @@ from coordinator.read.text.completions_and_near_spellings import (
     first_request,
 )
 from coordinator.read.text.query_parser import without_exclusions
-from coordinator.read.text.respelling import Spelling, respelt
+from coordinator.read.text.query_respelling import Spelling, respelt
 
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""

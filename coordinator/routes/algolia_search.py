@@ -33,7 +33,8 @@ from coordinator.http.routing import RouteTable
 from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.parameters.request_decoding import decode_search
 from coordinator.read.cursor import START
-from coordinator.read.multi_search_limits import CostSum, ItemSum, run_fairly
+from coordinator.read.multi_search_concurrency import run_fairly
+from coordinator.read.multi_search_limits import CostSum, ItemSum
 from coordinator.routes.algolia_conventions import algolia_route
 from coordinator.routes.algolia_index_lookup import find_index
 from coordinator.routes.search import narrowed, note_search

@@ -22,7 +22,8 @@ from coordinator.read.federated_search import (
     placed,
     result_or_error,
 )
-from coordinator.read.multi_search_limits import CostSum, ItemSum, run_fairly
+from coordinator.read.multi_search_concurrency import run_fairly
+from coordinator.read.multi_search_limits import CostSum, ItemSum
 from coordinator.routes.search import narrowed, note_search, rendered_search
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 facet_count_plan          the counts that a search needs
 facet_cache               known between searches; the numbers of facet values: global_ordinals
-merged_counts             counts of all shards, added up; of groups: group_counts
-merged_facets             one facet after the other; bucket_selection chooses and orders
+summed_counts             counts of all shards, added up; of groups:
+                          group_counts_by_facet_value
+facet_result_assembly     one facet after the other; bucket_selection chooses and orders
 facet_scheduling          all of them, without keeping other requests waiting
-key_search                search within the values; what it reads: folded_key_matching
+facet_value_search        search within the values; what it reads: folded_facet_key_matching
 text_order                the order of values as texts
-facet_statistics          of all values of a facet; of numbers by facet value: value_statistics
+facet_statistics          of all values of a facet; of numbers:
+                          statistics_by_facet_value
 unconfigured_facets       values of fields that are not facets
 range_merging             intervals and histograms; of category trees: tree_merging
 facet_result_types        all of these as a response shows them

@@ -1,4 +1,4 @@
-"""Buckets of a facet: chosen and ordered from exact counts (`merged_counts`).
+"""Buckets of a facet: chosen and ordered from exact counts (`summed_counts`).
 
 Cost: choosing the top k is one kernel pass with a heap of size k, over the values that have a count
 if all shards sent sparse pairs. Only the values of the page are touched as texts: equal counts are
@@ -22,7 +22,7 @@ from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.summed_counts import MergedCounts
 from coordinator.read.facets.text_order import text_key
 
 _TIES_MAX = 4_096

@@ -28,7 +28,7 @@ from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.global_ordinals import FacetValues, renumbered
-from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
+from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses
 
 BUCKETS_REMEMBERED_MAX: Final = 100
 """Buckets of a cached page; longer pages are built again."""

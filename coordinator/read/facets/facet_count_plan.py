@@ -15,7 +15,7 @@ from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_statistics import is_summed_up
-from coordinator.read.facets.merged_counts import ShardResponses
+from coordinator.read.facets.summed_counts import ShardResponses
 
 ALWAYS: Final = 1 << 31
 """A `num_live_wanted` above any number of values."""

@@ -32,13 +32,17 @@ from coordinator.read.facets.bucket_selection import (
     page_of_buckets,
 )
 from coordinator.read.facets.facet_count_plan import CountedFacets
+from coordinator.read.facets.facet_result_assembly import (
+    facet_results,
+    known_results,
+    num_values_to_list,
+)
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import is_summed_up
+from coordinator.read.facets.facet_value_search import KEYS_SEARCHED_FAST_MAX, accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.group_counts import count_groups
-from coordinator.read.facets.key_search import KEYS_SEARCHED_FAST_MAX, accept_keys
-from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
-from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
+from coordinator.read.facets.group_counts_by_facet_value import count_groups
+from coordinator.read.facets.summed_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.facets.unconfigured_facets import field_results
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parsed_parameters import FacetSpec
 from coordinator.read.facets.facet_result_types import FacetResult, FacetStats
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.range_merging import finite
+from coordinator.read.facets.summed_counts import MergedCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

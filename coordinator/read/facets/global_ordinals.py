@@ -11,7 +11,7 @@ texts are these, and are they the same?
 
 A shard's response names the epoch and length of its dictionary. If our map is shorter or of another
 epoch, we fetch the missing part once (`missing_from`, `extend`) before adding up the counts
-(`merged_counts`).
+(`summed_counts`).
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
 `bucket_selection` says when it is sorted again. An event loop may add values to a numbering while a

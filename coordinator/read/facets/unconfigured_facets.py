@@ -21,9 +21,9 @@ from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
+from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.key_search import accept_keys
-from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
+from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses
 
 _STEP_KEYS: Final = 1_000
 """Keys that are numbered in a step, 0.4 µs each."""

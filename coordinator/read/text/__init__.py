@@ -5,9 +5,9 @@ query_parser           text → clauses; words written together or apart: word_s
 relaxation             what "match": "auto" tries, in order
 query_weighting        clauses → weights, by the frequencies over all shards in
                        text_statistics_cache
-corrections            what a mistyped word may be meant to be: prefix_edit_distance, noisy_channel
+word_corrections       what a mistyped word may be meant to be: prefix_edit_distance, noisy_channel
 completions_and_near_spellings
                        words of the index near a text
-respelling             another spelling of a query
+query_respelling       another spelling of a query
 existing_fields        fields that items have; from statistics, too
 """

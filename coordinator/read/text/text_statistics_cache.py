@@ -20,9 +20,9 @@ from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.read.text.corrections import Corrections, choose_corrections
 from coordinator.read.text.existing_fields import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
+from coordinator.read.text.word_corrections import Corrections, choose_corrections
 
 _QUERY_BYTES: Final = 1_000
 _WORD_BYTES: Final = 700

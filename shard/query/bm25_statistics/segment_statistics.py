@@ -165,7 +165,7 @@ def freqs_of_near_words(
     """Return document counts of a word's typos, by kind (TYPO_1, TYPO_2) and term.
 
     Terms that no document has are left out. Of each kind no more are returned than show that they
-    are too many for corrections (`coordinator.read.text.corrections`).
+    are too many for corrections (`coordinator.read.text.word_corrections`).
 
     Args:
         view: the segment.

@@ -19,7 +19,7 @@ from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import plan_facets
-from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.summed_counts import MergedCounts
 from coordinator.read.text import text_statistics_cache
 from coordinator.read.text.query_parser import ParsedQuery
 from coordinator.read.text.text_statistics_cache import StatisticsCache

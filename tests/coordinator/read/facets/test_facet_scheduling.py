@@ -31,10 +31,10 @@ from coordinator.parameters.parsed_parameters import (
 from coordinator.read.facets import facet_scheduling
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
+from coordinator.read.facets.facet_result_assembly import num_values_to_list
 from coordinator.read.facets.facet_scheduling import FacetListing
-from coordinator.read.facets.key_search import accept_keys
-from coordinator.read.facets.merged_counts import MergedCounts
-from coordinator.read.facets.merged_facets import num_values_to_list
+from coordinator.read.facets.facet_value_search import accept_keys
+from coordinator.read.facets.summed_counts import MergedCounts
 
 NUM_VALUES = 1_000
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, Limits())

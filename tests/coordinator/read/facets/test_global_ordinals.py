@@ -20,7 +20,7 @@ from coordinator.read.facets import bucket_selection as module
 from coordinator.read.facets import global_ordinals
 from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import CountsReader, numbering_of
+from coordinator.read.facets.summed_counts import CountsReader, numbering_of
 from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]

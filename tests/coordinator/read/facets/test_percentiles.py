@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common.key_arena import KeyArena
 from coordinator.read.facets.facet_statistics import percentiles
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.summed_counts import MergedCounts
 
 NUMBERS = st.builds(
     lambda edge, distance: edge + distance,

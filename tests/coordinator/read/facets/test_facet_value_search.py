@@ -17,10 +17,10 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 from common.key_arena import KeyArena
 from coordinator.parameters.parsed_parameters import KeyTypos
-from coordinator.read.facets import key_search as module
-from coordinator.read.facets.folded_key_matching import KeyWords, fold_keys
+from coordinator.read.facets import facet_value_search as module
+from coordinator.read.facets.facet_value_search import accept_keys
+from coordinator.read.facets.folded_facet_key_matching import KeyWords, fold_keys
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.text.prefix_edit_distance import edit_distances
 
 KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]

@@ -6,8 +6,8 @@
   full text.
 
 The folded keys are kept with the numbering, in blocks of `_BLOCK_KEYS`; added values are appended
-to the last. Each word is a scan of all of them (`folded_key_matching`): a thread can do it while
-the event loop runs.
+to the last. Each word is a scan of all of them (`folded_facet_key_matching`): a thread can do it
+while the event loop runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from common.analysis.analyzer import Analyzer
 from common.analysis.typo_budget import typo_budget
 from common.deadline import NEVER, Deadline
 from coordinator.parameters.parsed_parameters import KeyTypos
-from coordinator.read.facets.folded_key_matching import (
+from coordinator.read.facets.folded_facet_key_matching import (
     KeyWords,
     fold_keys,
     joined,

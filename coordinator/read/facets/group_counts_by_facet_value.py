@@ -9,7 +9,7 @@ import numpy as np
 from common.protocol.messages import FacetRequest
 from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.merged_counts import GroupCounts, ShardResponses, numbering_of
+from coordinator.read.facets.summed_counts import GroupCounts, ShardResponses, numbering_of
 
 
 def count_groups(

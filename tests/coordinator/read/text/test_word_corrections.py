@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
-from coordinator.read.text.corrections import RARER, Corrections, choose_corrections
 from coordinator.read.text.noisy_channel import LIKELIER
+from coordinator.read.text.word_corrections import RARER, Corrections, choose_corrections
 
 ONE, TWO = int(MatchKind.TYPO_1), int(MatchKind.TYPO_2)
 GUITR = Word("guitr", typos=1)

@@ -1,6 +1,6 @@
 """The facets of a search: merges the counts of all shards and lists the buckets of each facet.
 
-`facet_count_plan` decides which counts a search needs, `merged_counts` adds them up,
+`facet_count_plan` decides which counts a search needs, `summed_counts` adds them up,
 `bucket_selection` chooses among them, `facet_statistics` sums them up, `facet_cache`
 keeps those of the index.
 """
@@ -19,7 +19,7 @@ from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
-from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
+from coordinator.read.facets.summed_counts import Accumulator, CountsReader, GroupCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
