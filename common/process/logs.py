@@ -26,8 +26,8 @@ import sys
 import time
 from typing import Any
 
+from common.process.control_character_escaping import printable
 from common.process.log_writer import LogWriter
-from common.process.printable import printable
 from common.process.request_id_context import REQUEST_IDS
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+\-]+\Z")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 from coordinator.cli.escaped_output import echo
 
 PIPE_COLUMNS: Final = 10_000

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 from common.value_kinds_and_facet_keys import number_text
 from coordinator.cli.console_tables import console
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 from coordinator.cli.console_tables import console
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import Source, counted, shown

@@ -37,8 +37,8 @@ from typing import BinaryIO, Final
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
 from common.durable_files import copy_synced, make_folder, sync_folder, write_atomically
+from common.process.control_character_escaping import printable
 from common.process.fault_injection import fault
-from common.process.printable import printable
 from common.process.python_command import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version
 from coordinator.cluster.snapshots_on_disk import (

@@ -47,13 +47,13 @@ from coordinator.replication.log.log_errors import LogBroken
 from coordinator.replication.log.nats_elections import elections_of
 from coordinator.replication.peers.host_and_log_status import HostStatus, host_status
 from coordinator.replication.peers.log_trimming import LogTrimmer
-from coordinator.replication.peers.peers import Peers
+from coordinator.replication.peers.peer_states import Peers
 from coordinator.replication.placement.own_placement import OwnPlacement
 from coordinator.replication.placement.shard_moving import ShardProcesses
 from coordinator.replication.publishing.catalog_changes import CatalogChanges
 from coordinator.replication.publishing.entry_publishing import Publisher
-from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publish_queue import PublishQueue, PublishQueues
+from coordinator.replication.publishing.write_group_publishing import GroupPublisher
 from coordinator.replication.startup.first_serving import FirstServing
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange

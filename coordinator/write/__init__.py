@@ -6,7 +6,8 @@ bulk_loads                    streams of any size: bulk_load_spool keeps them un
 known_fields                  whether items may add fields; counted by field_limit
 partitioning                  which bytes go to which shard
 write_batch                   the operations of one request; their outcome: write_result
-batch_queue                   batches that wait; joined into groups and sent: write_queue
+batch_queue                   batches that wait; joined into groups and sent:
+                              group_commit_queue
 write_ordering                the order of all changes: a log, of this host or
                               (`coordinator.replication`) of several
 

@@ -40,11 +40,11 @@ from coordinator.settings import Settings
 from coordinator.write.bulk_load_spool import Spool
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_limit import FieldNames
+from coordinator.write.group_commit_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.load_progress import LoadProgress
 from coordinator.write.write_batch import AppliedBatch, Items, Ranges, WriteBatch, partly_stored
 from coordinator.write.write_ordering import WriteLog, present_queue
-from coordinator.write.write_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.write_result import RejectedItems, WriteResult
 
 SCAN_BYTES: Final = 512 * 1024

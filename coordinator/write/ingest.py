@@ -1,7 +1,7 @@
 """WRITE PATH: validate → partition → send → acknowledge.
 
     body ──scan──▶ items, or errors ──divide──▶ a part per shard ──group──▶ shards ──▶ response
-    ItemScanner    nothing sent yet             partitioning       write_queue
+    ItemScanner    nothing sent yet             partitioning       group_commit_queue
 
 A write is checked completely before any of it is sent: a request rejected with a 4xx has changed
 nothing. After that, only operating errors (a dead shard, a full disk) can make it fail. The

@@ -29,6 +29,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
 from coordinator.write.deleted_index_checks import index_deleted
+from coordinator.write.group_commit_queue import WriteQueue
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import (
     Parts,
@@ -38,7 +39,6 @@ from coordinator.write.partitioning import (
     on_all_shards,
 )
 from coordinator.write.write_batch import Items, WriteBatch
-from coordinator.write.write_queue import WriteQueue
 
 ChangeOfCatalog = Callable[[CatalogState], CatalogState]
 

@@ -30,7 +30,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, ServiceError
 from common.process import logs
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 from common.setting_conversion import SettingError
 from common.setting_sources import Sources
 from common.shard_settings import ShardSettings

@@ -13,7 +13,7 @@ from common.deadline import NEVER
 from common.protocol.messages import ApplyResponse
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
-from coordinator.replication.applying.joined_groups import DividedGroup
+from coordinator.replication.applying.joined_write_groups import DividedGroup
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.log.log_entries import WriteGroup, operations_of

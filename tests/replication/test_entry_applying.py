@@ -10,7 +10,7 @@ from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse
 from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.replication.applying.entry_applying import Applier
-from coordinator.replication.applying.joined_groups import DividedGroup
+from coordinator.replication.applying.joined_write_groups import DividedGroup
 from coordinator.replication.log.log_entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch

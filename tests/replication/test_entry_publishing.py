@@ -19,7 +19,7 @@ from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPub
 from coordinator.replication.log.log_stream import DUPLICATES_SECONDS
 from coordinator.replication.publishing import entry_publishing
 from coordinator.replication.publishing.entry_publishing import Publisher
-from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.write_group_publishing import GroupPublisher
 from coordinator.write.write_batch import Items, WriteBatch
 
 

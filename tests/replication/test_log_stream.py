@@ -16,8 +16,8 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 
 from common.limits import Limits
-from coordinator.replication.following import stream_follower
-from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.following import gapless_message_reader
+from coordinator.replication.following.gapless_message_reader import follow
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_durability import metadata_of
@@ -71,7 +71,7 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
 ) -> None:
     for number in range(NUM_BACKLOG):
         await stream.publish(str(number), b"x")
-    make, fetch = stream_follower._make_consumer, LogStream.entry
+    make, fetch = gapless_message_reader._make_consumer, LogStream.entry
     num_fetched = 0
     wanted = asyncio.Event()
 
@@ -87,7 +87,7 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
             await asyncio.sleep(0.01)
         return await fetch(stream, *arguments)
 
-    monkeypatch.setattr(stream_follower, "_make_consumer", make_when_fetching)
+    monkeypatch.setattr(gapless_message_reader, "_make_consumer", make_when_fetching)
     monkeypatch.setattr(LogStream, "entry", fetch_when_sent)
     before = stream.client().stats["in_msgs"]
     messages = await first(stream, Position(40, 0), NUM_BACKLOG)
@@ -98,7 +98,7 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
 async def test_a_host_that_stood_still_keeps_its_consumer(
     stream: LogStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = stream_follower._make_consumer
+    make = gapless_message_reader._make_consumer
     num_made = 0
 
     async def make_counted(stream: LogStream, *arguments: Any) -> None:
@@ -106,16 +106,16 @@ async def test_a_host_that_stood_still_keeps_its_consumer(
         num_made += 1
         await make(stream, *arguments)
 
-    monkeypatch.setattr(stream_follower, "_make_consumer", make_counted)
+    monkeypatch.setattr(gapless_message_reader, "_make_consumer", make_counted)
     await stream.publish("a", b"one")
     messages = follow(stream, Position(40, 0))
     assert (await anext(messages)).seq == 41
     next_message = asyncio.ensure_future(anext(messages))
     for number in range(3):
-        await asyncio.sleep(2 * stream_follower.HEARTBEAT_SECONDS)
-        time.sleep(1.5 * stream_follower.SILENT_SECONDS)  # noqa: ASYNC251 - no core, or SIGSTOP
+        await asyncio.sleep(2 * gapless_message_reader.HEARTBEAT_SECONDS)
+        time.sleep(1.5 * gapless_message_reader.SILENT_SECONDS)  # noqa: ASYNC251 - no core, or SIGSTOP
         assert not next_message.done(), number
-    await asyncio.sleep(2 * stream_follower.HEARTBEAT_SECONDS)
+    await asyncio.sleep(2 * gapless_message_reader.HEARTBEAT_SECONDS)
     await stream.publish("b", b"two")
     assert (await next_message).seq == 42
     await messages.aclose()

@@ -16,7 +16,7 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import OutboundBufferLimitError
 
-from coordinator.replication.following import stream_follower
+from coordinator.replication.following import gapless_message_reader
 from coordinator.replication.log import nats_connection
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.nats_connection import LogConnection
@@ -236,7 +236,7 @@ async def test_what_a_lost_connection_cannot_send_is_an_error_of_the_log() -> No
         await connection.tell("x", b"")
 
     client = _LostClient()
-    consumer = stream_follower._Consumer(client)  # type: ignore[arg-type]
+    consumer = gapless_message_reader._Consumer(client)  # type: ignore[arg-type]
     await consumer.subscribe()
     flow_control: Any = SimpleNamespace(headers={"Status": "100"}, reply="go on", data=b"")
     with pytest.raises(LogAway):

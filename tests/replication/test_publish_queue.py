@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from common.deadline import NEVER
-from coordinator.replication.publishing.group_publishing import GroupPublisher
 from coordinator.replication.publishing.publish_queue import PublishQueue
+from coordinator.replication.publishing.write_group_publishing import GroupPublisher
 from coordinator.settings import Settings
+from coordinator.write.group_commit_queue import LARGE_OPERATIONS
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
-from coordinator.write.write_queue import LARGE_OPERATIONS
 
 
 class _Publisher:

@@ -29,9 +29,9 @@ from coordinator.cluster.shard_client import ShardState
 from coordinator.cluster.shard_copies import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.process.joining import missing_shard_recovery
 from coordinator.replication.applying.entry_applying import Applier
-from coordinator.replication.applying.joined_groups import ShardRequest
+from coordinator.replication.applying.joined_write_groups import ShardRequest
+from coordinator.replication.following.gapless_message_reader import EntryOrder
 from coordinator.replication.following.log_following import Follower
-from coordinator.replication.following.stream_follower import EntryOrder
 from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.host.serving_state import Serving
@@ -39,12 +39,12 @@ from coordinator.replication.log.log_stream import StreamMessage
 from coordinator.replication.placement import shard_moving
 from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.shard_moving import Mover
-from coordinator.replication.publishing import entry_publishing, group_publishing
+from coordinator.replication.publishing import entry_publishing, write_group_publishing
 from coordinator.replication.snapshot_transfer import recipient
 from coordinator.replication.startup import first_serving
 from coordinator.replication.startup.state_without_log import LocalState, local_state
+from coordinator.write.group_commit_queue import WriteQueue
 from coordinator.write.ingest import Ingest
-from coordinator.write.write_queue import WriteQueue
 from shard.partition.write_operation_effects import version_of
 from shard.partition.writer import Writer
 from shard.storage.lmdb_environment import Environment
@@ -442,7 +442,7 @@ class TestMistakesOfSeveralHostsAreFound:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 0.0)
-        monkeypatch.setattr(group_publishing, "not_confirmed", lambda error: NOTHING_WRITTEN)
+        monkeypatch.setattr(write_group_publishing, "not_confirmed", lambda error: NOTHING_WRITTEN)
 
         assert self._is_found()
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from common.shard_settings import ShardSettings
-from coordinator.replication.following.stream_follower import FORGOTTEN_SECONDS
+from coordinator.replication.following.gapless_message_reader import FORGOTTEN_SECONDS
 from coordinator.replication.log.log_entries import Kind, WriteGroup, decode_entry, unpack
 from tests.oracle.items import Item
 from tests.simulation.client import Client, Reply

@@ -21,7 +21,7 @@ from common.protocol.methods import APPLY, APPLY_JOINED
 from common.protocol.write_operations_and_outcomes import Outcome
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState
-from coordinator.replication.applying.joined_groups import (
+from coordinator.replication.applying.joined_write_groups import (
     DividedGroup,
     Reach,
     ShardRequest,

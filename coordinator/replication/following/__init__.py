@@ -1,6 +1,6 @@
 """Reads the log, in its order.
 
-stream_follower       every message
-log_following         every entry: applied, or put in force
-comparison_schedule   when hosts compare what they hold
+gapless_message_reader  every message
+log_following        every entry: applied, or put in force
+comparison_schedule  when hosts compare what they hold
 """

@@ -18,9 +18,9 @@ from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
-from coordinator.replication.applying.groups_to_join import Step, WaitingGroup, WaitingGroups
+from coordinator.replication.applying.write_groups_to_join import Step, WaitingGroup, WaitingGroups
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
-from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.following.gapless_message_reader import follow
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges

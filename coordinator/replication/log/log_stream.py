@@ -3,7 +3,7 @@
     publish ──▶ server ──▶ quorum (fsync) ──▶ acknowledgement: the entry's number
     follow  ◀── consumer ◀── every message after a position, in order
 
-`stream_follower` follows it.
+`gapless_message_reader` follows it.
 """
 
 from __future__ import annotations

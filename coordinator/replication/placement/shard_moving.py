@@ -32,8 +32,8 @@ from common.process.logs import Log
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying.entry_applying import Applier
+from coordinator.replication.following.gapless_message_reader import follow
 from coordinator.replication.following.log_following import Follower
-from coordinator.replication.following.stream_follower import follow
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_entries import Kind, WriteGroup, decode_entry

@@ -12,12 +12,12 @@ import asyncio
 from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
-from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.write_group_publishing import GroupPublisher
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
 from coordinator.write.deleted_index_checks import index_deleted
+from coordinator.write.group_commit_queue import LARGE_BYTES, LARGE_OPERATIONS
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
-from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
 
 _log = Log("replica")
 

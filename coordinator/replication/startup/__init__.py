@@ -1,4 +1,5 @@
 """The start of a host.
 
-first_serving  makes the log, or follows it; without it: state_without_log
+log_creation       the first host makes the log
+first_serving      from when on a host serves; without the log: state_without_log
 """

@@ -1,4 +1,4 @@
-"""The start of a host: make the log if it is the first, and decide when it may serve.
+"""The start of a host: when it may serve; the first one makes the log before (`log_creation`).
 
     the log answers              once everything that the log has now is applied
     it is away, we have data     at once: what our shards have without doubt
@@ -14,19 +14,13 @@ from typing import Final
 
 from common.errors import ServiceError
 from common.process.logs import Log
-from coordinator.replication.applying.entry_applying import ReplicaStopped
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.host.replica_file import REPLICA_FORMAT, ReplicaFile, new_host
-from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.log.log_durability import metadata_of
-from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.startup.log_creation import create_log
 from coordinator.replication.startup.state_without_log import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1
 """Interval between two checks whether the log answers."""
-CREATE_SECONDS: Final = 0.5
-"""Pause before a failed attempt to make the log, or to note that, is repeated."""
 CHECKS_MAX: Final = 30
 """After this many checks, a host that has data serves them without the log."""
 
@@ -54,7 +48,7 @@ class FirstServing:
         """
         cluster, watch = self._host.cluster, self._watch
         if self._progress.replica is None:
-            await self._create_log(cluster.seq)
+            await create_log(self._host, watch, cluster.seq)
         for _ in range(CHECKS_MAX):
             if watch.is_up:
                 break
@@ -94,46 +88,3 @@ class FirstServing:
                 _log.warning("a shard does not say what it has", reason=error.message)
             await asyncio.sleep(PAUSE_SECONDS)
             await cluster.wait_ready()
-
-    async def _create_log(self, seq_max: int) -> None:
-        """Create the stream; its first entry gets the number after all that this host has.
-
-        Raises:
-            ReplicaStopped: another host was faster.
-        """
-        info = await self._created_stream(seq_max)
-        if info.origin != seq_max + 1:
-            raise ReplicaStopped(
-                "another host has made the log from other data: empty this directory and start "
-                "again without log_create"
-            )
-        self._watch.info = info
-        settings = self._host.settings
-        shards = settings.own_shards if settings.has_placed_shards else ()
-        replica = ReplicaFile(
-            REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0, shards=shards, configured=shards
-        )
-        while True:
-            try:
-                await self._progress.begin(replica)
-                return
-            except OSError as error:
-                _log.warning("replica.json cannot be written", reason=error.strerror)
-            await asyncio.sleep(CREATE_SECONDS)
-
-    async def _created_stream(self, seq_max: int) -> StreamInfo:
-        """Return the stream; create it unless another host is faster."""
-        settings, stream = self._host.settings, self._host.stream
-        while True:
-            try:
-                info = await stream.info()
-                if info is None:
-                    metadata = metadata_of(settings.limits, seq_max + 1, settings.shards_of)
-                    await stream.create(settings.log_replicas, seq_max + 1, metadata)
-                    info = await stream.info()
-                    _log.info("log made", stream=stream.name, replicas=settings.log_replicas)
-                if info is not None:
-                    return info
-            except LogAway as error:
-                _log.warning("the log cannot be made", reason=str(error))
-            await asyncio.sleep(CREATE_SECONDS)

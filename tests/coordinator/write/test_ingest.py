@@ -26,9 +26,9 @@ from common.errors import (
 from common.limits import Limits
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
+from coordinator.write.group_commit_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
 from coordinator.write.ingest import with_id
 from coordinator.write.write_batch import ranges
-from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
 from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import MakeService, Service, soon
 from tests.coordinator.model_shard import all_documents

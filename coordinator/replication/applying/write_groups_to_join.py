@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from coordinator.replication.applying.joined_groups import DividedGroup
+from coordinator.replication.applying.joined_write_groups import DividedGroup
 from coordinator.replication.log.log_entries import WriteGroup
 from coordinator.write.partitioning import Parts
 

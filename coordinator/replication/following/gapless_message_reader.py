@@ -1,4 +1,4 @@
-"""Follow the log: every message after a position, in order, without gaps.
+"""Reads the log: every message after a position, in order, without gaps.
 
 A follower starts *at* the last entry that it has, not after it, and compares the time at which the
 log stored it. So a log that has lost or replaced entries (restored from an old copy, or emptied) is

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.process.printable import printable
+from common.process.control_character_escaping import printable
 
 STAYS = "a\tb\nc Ünï ö 語 👩\u200d👩 שלום\u200f עולם é \ue000"
 
