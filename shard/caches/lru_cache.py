@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from common.deadline import check_call
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 
 Value = TypeVar("Value")
 

@@ -32,7 +32,7 @@ from common.process.thread_priority import run_after_searches
 from common.process.uncancelled_waiting import result_of
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
-from shard.caches.recent_items import RECENT_ITEMS
+from shard.caches.decompressed_item_cache import RECENT_ITEMS
 from shard.indexes.closed_index_facts import ClosedIndex
 from shard.indexes.closed_indexes import ClosedIndexes
 from shard.indexes.closing_indexes import ClosingIndexes

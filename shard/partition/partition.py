@@ -42,7 +42,7 @@ from shard.partition.snapshot_updates import delete_records, with_merged, withou
 from shard.partition.snapshots_in_use import SnapshotsInUse
 from shard.partition.stored_index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.structures_per_configuration import Generation
-from shard.segment.columns.prepared_texts import is_prepared
+from shard.segment.columns.text_column_preparation import is_prepared
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot

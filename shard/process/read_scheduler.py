@@ -9,7 +9,7 @@
                   (`slow_read_threads`)
 
 After a read, a low-priority thread runs the tasks that it has scheduled
-(`shard/caches/background_tasks.py`).
+(`shard/caches/background_derivation.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from common.deadline import check_call
 from common.process.loop_scheduler import LoopScheduler
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_in_background
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.process.event_loop_share import LoopShare
 from shard.process.slow_read_threads import Readers
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from common.process.glibc_malloc import allocated, resident_bytes
 from common.protocol.messages import ProcessStatistics
+from shard.caches.decompressed_item_cache import RECENT_ITEMS
 from shard.caches.lru_cache import (
     BOUNDS_CACHE,
     COLUMN_CACHE,
@@ -15,7 +16,6 @@ from shard.caches.lru_cache import (
     PAIRS_CACHE,
 )
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
-from shard.caches.recent_items import RECENT_ITEMS
 from shard.indexes.index_statistics import index_sizes
 
 if TYPE_CHECKING:

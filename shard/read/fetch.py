@@ -18,7 +18,7 @@ from common.protocol.messages import (
     GetRequest,
     GetResponse,
 )
-from shard.collect.top_hits.hits import Hits, sort_values
+from shard.collect.top_hits.hits_and_sort_values import Hits, sort_values
 from shard.read.highlight import mark_documents
 from shard.segment.columns.external_ids import find_few_live, is_item_of, shown_id_of
 from shard.segment.doc_records_and_places import places_of, records_of_few

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError
 from common.hits_page_byte_limit import FEW_ITEMS, page_too_large
-from shard.caches.recent_items import RECENT_ITEMS
+from shard.caches.decompressed_item_cache import RECENT_ITEMS
 from shard.storage.compression_dictionaries import (
     TRAINING_ITEM_BYTES_MAX,
     TRAINING_ITEMS_MAX,

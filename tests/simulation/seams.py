@@ -24,7 +24,7 @@ from common.process import fault_injection, thread_priority
 from common.process.thread_pool import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
-from shard.caches import background_tasks as options
+from shard.caches import background_derivation as options
 from shard.storage import mapped_page_release
 from tests.simulation.network import BoundSocket
 from tests.simulation.primitives import Condition, Executor, Lock, Thread

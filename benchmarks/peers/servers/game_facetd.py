@@ -24,7 +24,7 @@ from common.protocol.messages import (
 from common.query import Phrase, Word
 from common.shard_settings import ShardSettings
 from common.term_weights import clause_weights
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.partition.partition import Partition
 from shard.read.corpus_statistics import statistics
 from shard.read.searcher import search

@@ -158,7 +158,7 @@ class SortKey(Message, frozen=True, array_like=True):
 
 
 class Distinct(Message, frozen=True, array_like=True):
-    """Keep only the best `limit` hits per value; see `shard.collect.grouping.distinct`."""
+    """Keep only the best `limit` hits per value; see `shard.collect.grouping.distinct_hits`."""
 
     field: str
     limit: int = 1

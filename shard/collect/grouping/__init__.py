@@ -1,5 +1,5 @@
 """Hits by value of a field (`distinct`).
 
-distinct   the best hits of every value
-groups     sizes, hits and facet counts by value
+distinct_hits                the best hits of every value
+group_sizes_hits_and_counts  sizes, hits and facet counts by value
 """

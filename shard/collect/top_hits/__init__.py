@@ -4,5 +4,5 @@ top_k           of a snapshot
 segment_top_k   of one segment
 sort_levels     the criteria that order them
 random_order    a number per item, for random orders
-hits            what was chosen, and the values by which it is sorted
+hits_and_sort_values  what was chosen, and the values by which it is sorted
 """

@@ -25,7 +25,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.top_k_heap import replace_least
 from common.kernels.types import U64, BoolArray, I64Array, U32Array, U64Array, int64, uint64
-from shard.collect.top_hits.hits import column_of
+from shard.collect.top_hits.hits_and_sort_values import column_of
 from shard.collect.top_hits.sort_levels import (
     FieldLevel,
     Level,

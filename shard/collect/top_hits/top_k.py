@@ -23,7 +23,7 @@ from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import F64Array, I64Array, U32Array, U64Array, int64
 from shard.caches.derived_values import derived
-from shard.collect.top_hits.hits import Hits, no_hits, ranked_hits
+from shard.collect.top_hits.hits_and_sort_values import Hits, no_hits, ranked_hits
 from shard.collect.top_hits.segment_top_k import Best, SegmentOrder, are_places_ascending
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches

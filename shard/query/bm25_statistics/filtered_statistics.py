@@ -21,7 +21,7 @@ from shard.query.bm25_statistics.segment_statistics import (
     subtract_lengths,
 )
 from shard.query.filters.filter_intersection import narrow
-from shard.query.phrases.phrase import find_phrase, phrase_terms
+from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.terms.expansion import count_by_kind, expand_word
 from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.text.field_lengths import DECODED_LENGTHS

@@ -22,7 +22,7 @@ from common.query import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.phrases.phrase import find_phrase, phrase_terms
+from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
 from shard.segment.doc_sets import NO_DOCS, add_docs, has_bit, num_words
 from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths

@@ -11,7 +11,7 @@ A word is frequent from one entry in `DOCS_PER_ENTRY_MAX` documents on; if there
 them, only the most frequent ones are, so that neither time nor space depends on the language (see
 `_choose_words`). The lists follow from the segment: they are built in the background when a phrase
 first needs them, a part of the documents at a time, and kept in a cache. Until then, and in
-small segments, phrases are found without them (`phrase.py`).
+small segments, phrases are found without them (`phrase_search.py`).
 
     all entries of frequent words ─▶ slots by document: field, position, word
                                   ─▶ each document's sorted ─▶ neighbours ─▶ counted and encoded
@@ -31,7 +31,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U16Array, U32Array, int64
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.derived_values import derived
 from shard.caches.lru_cache import PAIRS_CACHE
 from shard.segment.text.positions import Positions, decode_varint, skip_varints

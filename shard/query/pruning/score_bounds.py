@@ -12,7 +12,7 @@ or average field lengths move, `drift` is the factor by which a t, and so a scor
 If it exceeds `_DRIFT_MAX`, or a query has another k1, the bounds are recomputed.
 
 Block bounds are computed when a term is first searched (10 ns an entry). Group bounds take longer,
-so they are scheduled in the background (`shard/caches/background_tasks.py`).
+so they are scheduled in the background (`shard/caches/background_derivation.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.process.glibc_malloc import zeros_on_new_pages
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists

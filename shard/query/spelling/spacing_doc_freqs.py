@@ -3,7 +3,7 @@
     spider man   spider: 40 documents
                  man:    9,000
                  both:   38              bitsets and posting lists (postings/term_conjunction.py)
-                 ──▶     31 of 38        their positions (phrases/phrase.py)
+                 ──▶     31 of 38        their positions (phrases/phrase_search.py)
 
 A word may be cut in two anywhere, so the segment finds the parts it has: one search in the
 vocabulary for each letter.
@@ -22,7 +22,7 @@ import numpy as np
 from common.deadline import check_call
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.phrases.phrase import find_phrase, phrase_terms
+from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.postings.term_conjunction import docs_with_all_terms
 from shard.segment.doc_sets import NO_BITS, NO_DOCS
 from shard.segment.text.text_index import text_index

@@ -4,7 +4,7 @@
     some            one cell a document, counting the clauses that it matches
     excluded        the documents that none of these clauses matches
 
-`evaluation` finds the documents of one clause; `text_search` puts the results together.
+`clause_evaluation` finds the documents of one clause; `text_search` puts the results together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from common.kernels.types import (
 from common.query import NUM_MATCH_KINDS, Word
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.query.text.evaluation import Evaluation, ScoredDocs, list_members
+from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_members
 from shard.segment.doc_sets import (
     NO_BITS,
     add_docs,

@@ -33,7 +33,7 @@ from shard.query.scoring.bm25f import (
     ratios_of_kinds,
     weights_of_tiers,
 )
-from shard.query.text.evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.whole_field_matches import whole_docs
 from shard.segment.doc_sets import NO_BITS, bitset_of

@@ -17,7 +17,7 @@ from common.query import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
 from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
-from shard.query.text.evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation
 
 
 class Ranking(Enum):

@@ -33,7 +33,7 @@ from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.text.clause_combination import exclude, mark_hits, match_all, match_some
-from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
+from shard.query.text.clause_evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_field_matches import whole_docs

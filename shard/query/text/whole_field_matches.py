@@ -30,7 +30,7 @@ from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived_values import derived, derived_by_key, is_made
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.phrases.phrase import PhraseTerms, find_phrase
+from shard.query.phrases.phrase_search import PhraseTerms, find_phrase
 from shard.query.postings.term_conjunction import docs_with_all_terms
 from shard.query.scoring.bm25f import ScoredLists, length_code
 from shard.segment.doc_sets import has_bit, num_words

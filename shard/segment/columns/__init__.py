@@ -7,11 +7,11 @@ facet_columns      document ↔ facet values; made by facet_column_builder and
 facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
 text_columns       document → texts, ranked
-prepared_texts     those that are made before a search needs them
+text_column_preparation  those that are made before a search needs them
 iso_dates          dates among texts: when they are
 cached_date_seconds  the same as a column of seconds, for boosts
 sort_columns       document → a key that compares as an integer
-carried_columns    what a merged segment has of those that were made on first use
+columns_carried_over_merges  what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value
 text_hashes        text → 64 bits, the same in all segments and shards
 external_ids       id → document

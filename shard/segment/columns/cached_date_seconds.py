@@ -1,7 +1,7 @@
 """Dates of a text field in seconds since 1970, for boosts by recency.
 
 They are read once, 25 ns a text, and kept in the LRU cache. A merge of segments has those of its
-segment made, if searches have used those of its parts (`carried_columns`).
+segment made, if searches have used those of its parts (`columns_carried_over_merges`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
 from common.kernels.types import U8Array, U32Array, U64Array, int64, uint8, uint32, uint64
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import FACET_ROWS_CACHE
 from shard.segment.columns.code_counting import Codes, count_codes
 from shard.segment.columns.facet_columns import FacetColumn, facet_column

@@ -21,7 +21,7 @@ are such a set too.
 Costs: 100 ns a document, 0.2 µs a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
 stored documents (`text_columns.text_column`). A merge of segments makes the keys of its segment, if
-searches have used those of its parts (`carried_columns`).
+searches have used those of its parts (`columns_carried_over_merges`).
 """
 
 from __future__ import annotations

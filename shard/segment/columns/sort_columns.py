@@ -52,7 +52,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.value_kinds_and_facet_keys import ValueKind
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.code_counting import Codes

@@ -8,7 +8,8 @@ two sources:
                                then kept in the LRU cache, and in a file beside that of the
                                segment; a merge of segments merges them too, so that no search
                                waits for them again, nor after a start. Those that searches are
-                               likely to need are made while the index is idle (`prepared_texts`)
+                               likely to need are made while the index is idle
+                               (`text_column_preparation`)
 
     texts.codes, texts.starts      as those of a facet column; code - 1 is the rank of a text
     texts.keys, texts.offsets      the texts by rank

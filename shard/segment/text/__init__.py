@@ -15,5 +15,6 @@ field_lengths      words of each field of a document (norms)
 
 term_numbering     words of a batch → numbers
 text_builder       these, inverted: the text structures of a new segment
-text_merge         the text structures of a merged segment; its lists: term_lists_merge
+text_merge         the text structures of a merged segment; its terms and their lists:
+                   vocabulary_and_postings_merge
 """

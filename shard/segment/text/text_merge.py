@@ -1,7 +1,7 @@
 """Merges the text structures of segments.
 
-The sorted vocabularies are walked in parallel (`term_lists_merge`), one range of terms after the
-other, so that memory is bounded whatever the size of the segments. No text is read.
+The sorted vocabularies are walked in parallel (`vocabulary_and_postings_merge`), one range of terms
+after the other, so that memory is bounded whatever the size of the segments. No text is read.
 
 Costs: 1.5 µs for an item of 50 words; in memory, a few times the `piece_bytes` of the allocator.
 """
@@ -22,15 +22,15 @@ from shard.segment.text.postings import POSTINGS_PADDING, PostingLists
 from shard.segment.text.postings_writer import lists_room
 from shard.segment.text.prefix_entries_in_merge import NewDocs
 from shard.segment.text.prefix_lists import PrefixPart, PrefixRanges
-from shard.segment.text.term_lists_merge import (
+from shard.segment.text.text_index import InvertedText, text_arrays
+from shard.segment.text.vocabulary import TERM_PADDING, Terms, Vocabulary
+from shard.segment.text.vocabulary_and_postings_merge import (
     Filled,
     MergedText,
     PartBases,
     TextParts,
     merge_terms,
 )
-from shard.segment.text.text_index import InvertedText, text_arrays
-from shard.segment.text.vocabulary import TERM_PADDING, Terms, Vocabulary
 
 
 class _TextMerge:

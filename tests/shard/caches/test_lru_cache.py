@@ -11,7 +11,7 @@ import pytest
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
 from shard.caches import lru_cache
-from shard.caches.background_tasks import BackgroundTasks
+from shard.caches.background_derivation import BackgroundTasks
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
 
 

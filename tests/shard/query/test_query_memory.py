@@ -15,7 +15,7 @@ from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.pruning import score_bounds
 from shard.query.pruning.score_bounds import find_bounds
 from shard.query.spelling.spacing_doc_freqs import cut_freqs, spacing_freq
-from shard.query.text.evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
 from shard.query.text.whole_field_matches import whole_freq

@@ -19,7 +19,7 @@ from common.protocol.messages import (
     RangeRequest,
 )
 from common.query import AnyOf
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.collect.facets import facet_counts
 from shard.read import searcher
 from shard.segment.columns import facet_rows

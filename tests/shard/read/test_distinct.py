@@ -15,7 +15,7 @@ from common.protocol.messages import (
 )
 from common.query import Range
 from common.value_kinds_and_facet_keys import NO_TOKEN
-from shard.collect.grouping.distinct import MatchValues
+from shard.collect.grouping.distinct_hits import MatchValues
 from shard.read import searcher
 from shard.segment.columns import grouping_keys
 from shard.segment.columns.sort_columns import sort_column

@@ -21,7 +21,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.query.text.prepared_query import PreparedQuery
 from shard.read import matching, searcher
 from shard.segment.snapshot import SegmentView

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InternalError, PayloadTooLarge
-from shard.caches.recent_items import RecentItems
+from shard.caches.decompressed_item_cache import RecentItems
 from shard.storage import item_batch_decoding, stored_documents
 from shard.storage.compression_dictionaries import train_dictionary
 from shard.storage.lmdb_codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key

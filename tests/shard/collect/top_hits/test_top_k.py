@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
-from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.collect.top_hits import hits as hits_module
+from shard.caches.background_derivation import BACKGROUND_TASKS
+from shard.collect.top_hits import hits_and_sort_values as hits_module
 from shard.collect.top_hits import segment_top_k
-from shard.collect.top_hits.hits import Hits, packed_sort_values, sort_values
+from shard.collect.top_hits.hits_and_sort_values import Hits, packed_sort_values, sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from common.protocol.messages import FieldWeight
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import PAIRS_CACHE
 from shard.query.phrases import frequent_pairs
 from shard.query.phrases.frequent_pairs import find_pair, keep_frequent_pairs, make_frequent_pairs
-from shard.query.phrases.phrase import find_phrase, phrase_terms, search_phrase
+from shard.query.phrases.phrase_search import find_phrase, phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
 from shard.query.scoring.scratch_arrays import SCRATCH

@@ -12,14 +12,14 @@ import pytest
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.query.proximity.occurrences import WordTerms
 from shard.query.pruning.block_max_conjunction import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.pruning.max_score_disjunction import best_of_any, pays_off
 from shard.query.pruning.score_bounds import find_bounds
 from shard.query.scoring.bm25f import FieldTfNorms
 from shard.query.scoring.top_k_selection import kth_greatest, pick
-from shard.query.text.evaluation import Evaluation, as_terms
+from shard.query.text.clause_evaluation import Evaluation, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
 from shard.query.text.text_search import best_hits, match_text

@@ -13,7 +13,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import MatchKind, Word
 from shard.query.pruning import expanded_word_top_k
 from shard.query.text import clause_combination
-from shard.query.text.evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
 from shard.query.text.text_search import TextMatch, match_text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import FACET_ROWS_CACHE
 from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.columns.facet_rows import FacetRows, columns_of, facet_rows

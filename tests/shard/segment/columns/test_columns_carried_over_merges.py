@@ -18,7 +18,7 @@ from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, c
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns import text_columns
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
-from shard.segment.columns.carried_columns import carry_columns
+from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_columns import needs_documents, text_column

@@ -32,7 +32,7 @@ from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
 from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.top_hits.hits import Hits
+from shard.collect.top_hits.hits_and_sort_values import Hits
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.code_counting import NO_STARTS, count_codes

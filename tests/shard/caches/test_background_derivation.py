@@ -14,8 +14,8 @@ import pytest
 
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import SearchResponse, SortKey
-from shard.caches import background_tasks
-from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
+from shard.caches import background_derivation
+from shard.caches.background_derivation import WAITING_MAX, BackgroundTasks
 from shard.process import read_scheduler
 from shard.process.event_loop_share import LoopShare
 from shard.process.handlers import Handlers
@@ -84,7 +84,7 @@ def test_only_so_many_wait() -> None:
 def test_a_failure_is_reported_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[BaseException] = []
     log = SimpleNamespace(error=lambda _, *, cause: told.append(cause))
-    monkeypatch.setattr(background_tasks, "_log", log)
+    monkeypatch.setattr(background_derivation, "_log", log)
     tasks = BackgroundTasks()
     made: list[object] = []
 

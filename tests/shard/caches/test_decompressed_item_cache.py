@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shard.caches.recent_items import ENTRY_BYTES, RecentItems
+from shard.caches.decompressed_item_cache import ENTRY_BYTES, RecentItems
 
 ITEM = b"x" * 50
 SIZE = len(ITEM) + ENTRY_BYTES

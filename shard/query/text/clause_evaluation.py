@@ -16,7 +16,7 @@ from common.kernels.decorator import arguments
 from common.query import Clause, Phrase, Word
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.phrases.phrase import phrase_terms, search_phrase
+from shard.query.phrases.phrase_search import phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.proximity.proximity_ranking import rank_by_proximity
 from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores

@@ -24,14 +24,14 @@ from common.protocol.messages import (
 )
 from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.facets.match_value_pairs import match_value_pairs
-from shard.collect.grouping.distinct import MatchValues, select_best, values_of
+from shard.collect.grouping.distinct_hits import MatchValues, select_best, values_of
 from shard.collect.nested_elements import docs_without
 from shard.query.matches import Matches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.collect.top_hits.hits import Hits
+    from shard.collect.top_hits.hits_and_sort_values import Hits
     from shard.segment.snapshot import Snapshot
 
 

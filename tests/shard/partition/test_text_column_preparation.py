@@ -13,7 +13,7 @@ from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
-from shard.segment.columns import prepared_texts, text_columns
+from shard.segment.columns import text_column_preparation, text_columns
 from shard.segment.columns.text_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.partition.local_shard import Shard, damage_item, index_entry, reconfigure
@@ -35,7 +35,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return extract(snapshot, view, fields, *more)
 
     monkeypatch.setattr(text_columns, "extract_texts", note)
-    monkeypatch.setattr(prepared_texts, "extract_texts", note)
+    monkeypatch.setattr(text_column_preparation, "extract_texts", note)
     return found
 
 
@@ -170,8 +170,8 @@ def test_the_pass_is_given_up_when_something_waits_for_the_merger(shard: Shard) 
 def test_fields_are_read_in_several_passes_where_memory_permits_no_more(
     shard: Shard, passes: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared_texts, "_PASS_BYTES", 1)
-    monkeypatch.setattr(prepared_texts, "_FIELDS_MAX", 3)
+    monkeypatch.setattr(text_column_preparation, "_PASS_BYTES", 1)
+    monkeypatch.setattr(text_column_preparation, "_FIELDS_MAX", 3)
     shard.put(*_items(0, 100))
     shard.merge()
 
