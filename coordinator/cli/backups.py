@@ -15,7 +15,7 @@ from coordinator.cli.argument_completion import complete_file
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.settings_options import load_settings, with_settings
-from coordinator.clients.http_client import ClientError
+from coordinator.command_line_client import ClientError
 
 
 @click.command()

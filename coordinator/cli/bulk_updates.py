@@ -8,7 +8,7 @@ from typing import Any, Final
 from coordinator.cli.sources.exact_json_codec import encoded
 from coordinator.cli.sources.json_and_ndjson import parsed_items
 from coordinator.cli.sources.source import Source, SourceError, counted
-from coordinator.clients.http_client import Client, ClientError, index_path
+from coordinator.command_line_client import Client, ClientError, index_path
 
 BATCH_ITEMS: Final = 1_000
 BATCH_BYTES: Final = 2 * 1024 * 1024

@@ -14,8 +14,8 @@ from coordinator.cli.command_groups import Subgroup
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.clients.http_client import Client, ClientError
 from coordinator.cluster.shard_copies import shown_shards
+from coordinator.command_line_client import Client, ClientError
 
 LAG_MS_MAX: Final = 10_000
 """A host that lags by more is a problem."""

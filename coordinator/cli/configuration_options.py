@@ -11,7 +11,7 @@ import click
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options_as_one_value import with_options
-from coordinator.clients.http_client import Client, index_path
+from coordinator.command_line_client import Client, index_path
 
 
 @dataclass(frozen=True, slots=True)

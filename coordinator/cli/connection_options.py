@@ -22,7 +22,7 @@ from common.endpoint_files import read_coordinator_endpoint
 from coordinator import settings as settings_module
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.settings_options import is_given
-from coordinator.clients.http_client import Client, ClientError, find_url
+from coordinator.command_line_client import Client, ClientError, find_url
 from coordinator.settings import Settings
 
 STARTING_SECONDS: Final = 60.0

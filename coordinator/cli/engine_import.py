@@ -23,7 +23,7 @@ from coordinator.cli.load_progress import LoadProgressBar
 from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.source_overview import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 
 Read = Callable[[str, str | None, str | None], list[ImportedIndex]]
 

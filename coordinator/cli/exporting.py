@@ -12,7 +12,7 @@ from coordinator.cli import opensearch_export_format
 from coordinator.cli.argument_completion import complete_index
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import printable_pieces
-from coordinator.clients.http_client import index_path
+from coordinator.command_line_client import index_path
 
 
 @click.command()

@@ -47,7 +47,7 @@ from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
-from coordinator.clients.http_client import Client, ClientError, index_path
+from coordinator.command_line_client import Client, ClientError, index_path
 
 IDS_AT_ONCE: Final = 1_000
 BODY_BYTES_MAX: Final = 4 << 20

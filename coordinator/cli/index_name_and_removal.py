@@ -11,7 +11,7 @@ import click
 from coordinator.cli.sources import databases
 from coordinator.cli.sources.source import SourceError
 from coordinator.cli.sources.url_fetching import is_url, split_url
-from coordinator.clients.http_client import Client, ClientError, index_path
+from coordinator.command_line_client import Client, ClientError, index_path
 
 
 def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:

@@ -15,7 +15,7 @@ from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.keystroke_questions import is_terminal
 from coordinator.cli.sources.source import counted
-from coordinator.clients.http_client import Client, ClientError, index_path
+from coordinator.command_line_client import Client, ClientError, index_path
 
 
 @click.command()

@@ -19,7 +19,7 @@ from coordinator.cli.command_groups import ListingGroup
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.console_tables import print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 from coordinator.settings import Settings
 
 ACTIONS: Final = ("search", "write", "configure", "admin")
@@ -214,7 +214,7 @@ def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
 
 def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
     """Create a key in the catalog of a service that is not running."""
-    from coordinator.cluster.catalog import Catalog
+    from coordinator.catalog.catalog import Catalog
     from coordinator.http.api_keys import add_key, stored_keys
 
     async def create() -> dict[str, Any]:

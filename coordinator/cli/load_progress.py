@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from coordinator.cli.console_tables import bytes_text, console
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 
 POLL_SECONDS: Final = 0.2
 """Between two progress requests to the service."""

@@ -30,7 +30,7 @@ from coordinator.cli.source_options import with_reading
 from coordinator.cli.source_overview import show_columns, show_first
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 
 _NOT_UTF8: Final = "text is not valid UTF-8"
 """How the service refuses it."""

@@ -9,7 +9,7 @@ from typing import Any
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.keystroke_questions import can_ask, is_accepted
 from coordinator.cli.sources.source import counted
-from coordinator.clients.http_client import Client, index_path
+from coordinator.command_line_client import Client, index_path
 
 
 def offer_configuration(

@@ -12,7 +12,7 @@ from coordinator.cli.command_groups import ListingGroup
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
-from coordinator.clients.http_client import ClientError, index_path
+from coordinator.command_line_client import ClientError, index_path
 
 
 @click.group(cls=ListingGroup)

@@ -1,4 +1,4 @@
-"""The shards as the coordinator sees them, and the durable catalog that they share.
+"""The shards as the coordinator sees them, one by one and together.
 
 all_shards         all shards together: readiness, sequence numbers, what searches may see
 shard_client       one shard: its connection, kept up
@@ -8,14 +8,7 @@ read_horizons      the states that searches see, and older ones in use; cursor_l
 searched_state     the one that all calls of a request read, and its deadline
 coordinator_cache_budget  how much of what the shards said is kept, over all indexes
 
-catalog            indexes, aliases and keys; its content as a value: catalog_state; what has
-                   changed since another: catalog_difference
-index_names        what can be the name of an index
-catalog_file       the file that it is stored in
-catalog_delivery   what each shard has of it
-
-snapshots_on_disk  copies of all data on disk; made while serving: snapshot_maker
-restore_plan       which indexes a snapshot gives
+catalog_delivery   what each shard has of the catalog
 
 shared_memory      memory that several coordinators share; cluster and catalog of those that only
                    read: read_only_cluster_and_catalog

@@ -23,7 +23,7 @@ from common.errors import ServiceError
 from common.protocol.messages import NewestGroupsRequest, Welcome
 from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
-from coordinator.cluster.catalog import Catalog
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
 from coordinator.cluster.local_shards import LocalShards
 from coordinator.cluster.read_horizons import Horizons, Reading

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from common.errors import ServiceError
 from common.process.logs import Log
 from common.protocol.methods import CATALOG
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.shard_client import ShardClient, ShardState
 
 _log = Log("cluster")

@@ -16,10 +16,10 @@ from common import data_directory
 from common.process.thread_pool import ThreadPool
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_file import CatalogFile, read_state
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import CatalogFile, read_state
-from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.read_horizons import Reading, StatesInUse
 from coordinator.cluster.shard_client import ShardClient

@@ -7,7 +7,7 @@ import time
 from msgspec import Struct
 
 from common.deadline import Deadline
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 
 
 class SearchedState(Struct, frozen=True):

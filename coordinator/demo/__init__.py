@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from common.endpoint_files import read_coordinator_endpoint
-from coordinator.clients.http_client import Client, ClientError, find_url
+from coordinator.command_line_client import Client, ClientError, find_url
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from multidict import CIMultiDictProxy
 
-    from coordinator.cluster.catalog import Catalog, Index
+    from coordinator.catalog.catalog import Catalog, Index
     from coordinator.settings import Settings
 
 API_KEY_HEADER: Final = istr("X-API-Key")

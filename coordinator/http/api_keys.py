@@ -28,8 +28,8 @@ from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:
     from common.limits import Limits
-    from coordinator.cluster.catalog import Catalog
-    from coordinator.cluster.catalog_state import CatalogState
+    from coordinator.catalog.catalog import Catalog
+    from coordinator.catalog.catalog_state import CatalogState
 
 SECTION: Final = "keys"
 """Name of the catalog's section."""

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from common.limits import Limits
-from coordinator.cluster.catalog import program_version
+from coordinator.catalog.catalog import program_version
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.route import TAGS
 from coordinator.http.route_documentation import DescribedInput, RouteDescription, describe

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from coordinator.cluster.index_names import is_reserved
+from coordinator.catalog.index_names import is_reserved
 
 
 class _Page(NamedTuple):

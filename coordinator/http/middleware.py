@@ -33,7 +33,7 @@ from common.errors import (
 )
 from common.process.logs import Log
 from coordinator.algolia.unsupported_endpoints import reason_for
-from coordinator.cluster.index_names import check_index_name
+from coordinator.catalog.index_names import check_index_name
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
 from coordinator.http.api_keys import ANYBODY, Action
 from coordinator.http.client_address import TrustedProxies, client_of

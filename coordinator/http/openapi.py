@@ -16,7 +16,7 @@ import orjson
 
 from common.item_placement import ID_BYTES_MAX
 from common.limits import Limits
-from coordinator.cluster.catalog import program_version
+from coordinator.catalog.catalog import program_version
 from coordinator.http.docs_page import docs_page
 from coordinator.http.route import TAGS
 from coordinator.http.schemas.administration_schemas import SNAPSHOT_NAME_SCHEMA

@@ -37,7 +37,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from common.process.glibc_malloc import allocated
-from coordinator.cluster.catalog import program_version
+from coordinator.catalog.catalog import program_version
 from coordinator.http.metrics import PHASES, Counts, Metrics, ProcessUse, cumulative
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
     from common.limits import Limits
-    from coordinator.cluster.catalog import Index
+    from coordinator.catalog.catalog import Index
     from coordinator.http.request_decompression import Inflater
     from coordinator.http.unsent_responses import SlowClients
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
-from coordinator.cluster.index_names import ALL_INDEXES, is_reserved
+from coordinator.catalog.index_names import ALL_INDEXES, is_reserved
 from coordinator.http.foreign_endpoints import page_instead
 from coordinator.http.route import Route
 

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from coordinator.analytics.search_analytics import Analytics
+    from coordinator.catalog.catalog import Catalog
     from coordinator.cluster.all_shards import Cluster
-    from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.shared_memory import SharedState
-    from coordinator.cluster.snapshot_maker import SnapshotMaker
     from coordinator.http.access_control import Guard
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
+    from coordinator.snapshots.snapshot_maker import SnapshotMaker
     from coordinator.write.bulk_loads import BulkLoads
     from coordinator.write.index_administration import IndexAdministration
     from coordinator.write.ingest import Ingest

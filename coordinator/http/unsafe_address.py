@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator.http.api_keys import SECTION
 
 if TYPE_CHECKING:
-    from coordinator.cluster.catalog import Catalog
+    from coordinator.catalog.catalog import Catalog
     from coordinator.settings import Settings
 
 

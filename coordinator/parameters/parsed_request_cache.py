@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from coordinator.cluster.catalog import Index
+    from coordinator.catalog.catalog import Index
     from coordinator.parameters.parsed_parameters import SearchParameters
 
 PARSED_MAX: Final = 2_048

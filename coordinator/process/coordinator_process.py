@@ -33,11 +33,10 @@ from common.process.parent_death import (
 )
 from common.setting_conversion import SettingError
 from coordinator.addresses import local_url
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_file import CatalogInDoubt
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.shared_memory import SharedState
-from coordinator.cluster.snapshot_maker import remove_unfinished_snapshots
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.reader_coordinator_messages import Inbox
 from coordinator.http.reader_coordinator_reports import Reports
@@ -50,6 +49,7 @@ from coordinator.process.service_factory import make_services
 from coordinator.process.startup_listener import request_takeover
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from coordinator.snapshots.snapshot_maker import remove_unfinished_snapshots
 
 if TYPE_CHECKING:
     from coordinator.replication.replica import Replica

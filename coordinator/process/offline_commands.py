@@ -3,7 +3,7 @@
     facetd check      verifies every stored item, every counter, every segment against the items
     facetd rebuild    the same, after rebuilding all derived data
     facetd reshard    the same items on a different number of shards
-    facetd restore    turns a backup (`coordinator.cluster.snapshots_on_disk`) into a data directory
+    facetd restore    turns a backup (`snapshots.snapshots_on_disk`) into a data directory
     facetd backup     moves a snapshot that the service has made to its destination
 
 A restore fills a folder next to the data directory, syncs every file, compares its bytes with the
@@ -40,8 +40,9 @@ from common.durable_files import copy_synced, make_folder, sync_folder, write_at
 from common.process.control_character_escaping import printable
 from common.process.fault_injection import fault
 from common.process.python_command import let_processes_find_us, python_command
-from coordinator.cluster.catalog import Catalog, program_version
-from coordinator.cluster.snapshots_on_disk import (
+from coordinator.catalog.catalog import Catalog, program_version
+from coordinator.replication.host.replica_file import read_replica
+from coordinator.snapshots.snapshots_on_disk import (
     SNAPSHOT_FILE,
     ServiceSnapshot,
     SnapshotError,
@@ -49,7 +50,6 @@ from coordinator.cluster.snapshots_on_disk import (
     sync_folders,
     verify,
 )
-from coordinator.replication.host.replica_file import read_replica
 
 SHARD_FILE: Final = "shard.json"
 """Exists in a shard's folder once the shard has created anything."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cursor_leases import Leases
-from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.access_control import Guard
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
@@ -26,6 +25,7 @@ from coordinator.read.search import Search
 from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
 from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest

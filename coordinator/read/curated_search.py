@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.curation_rules import Rule
 from common.process.loop_scheduler import run_to_completion
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import now
 from coordinator.parameters.curation_rule_evaluation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters

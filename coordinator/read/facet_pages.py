@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 from common.deadline import Deadline
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.read.curated_search import curated_search

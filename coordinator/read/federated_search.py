@@ -15,8 +15,8 @@ from msgspec import structs
 
 from common.deadline import Deadline
 from common.errors import ServiceError, StaleRequest
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.parameters.parsed_parameters import MergedPage, NamedSearch, SearchParameters
 from coordinator.read.federated_merge import (
     Member,

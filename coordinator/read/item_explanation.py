@@ -30,7 +30,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from common.item_placement import shown_id
 from common.limits import Limits
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_decoding import RawParameters

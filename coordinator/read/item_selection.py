@@ -9,7 +9,7 @@ from typing import Final
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import InvalidRequest
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor

@@ -27,7 +27,7 @@ from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
 from common.search_option_parsers import SearchableField
 from common.term_weights import inverse_doc_freq
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
 from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope

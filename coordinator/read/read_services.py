@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 from common.analysis.analyzer import Analyzer
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
+from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_scheduling import FacetListing
 from coordinator.read.fair_share import FairShare

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from common.curation_rules import Rule
 from common.deadline import Deadline
 from common.process.loop_scheduler import run_to_completion
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters

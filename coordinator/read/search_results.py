@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult, RangeResult
 

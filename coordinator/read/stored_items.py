@@ -12,8 +12,8 @@ from common.deadline import Deadline
 from common.hits_page_byte_limit import is_too_large, page_too_large
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.fan_out import gather_each
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.hit_merging import Hit

@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec import structs
 
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import (
     BucketOrder,

@@ -31,7 +31,7 @@ from common.analysis.typo_budget import typo_budget
 from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
 from coordinator.analytics.search_analytics import Analytics
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.curated_search import narrowed_search
 from coordinator.read.read_services import ReadServices

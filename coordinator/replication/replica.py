@@ -8,9 +8,8 @@ Replica ─┬─ LogStream    the connection to JetStream
 
 from __future__ import annotations
 
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_position import Progress
@@ -20,6 +19,7 @@ from coordinator.replication.placement.shard_moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.snapshot_transfer.donor import Donor, maker
 from coordinator.settings import Settings
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
 from coordinator.write.index_administration import IndexAdministration
 
 

@@ -32,8 +32,8 @@ from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.addresses import without_user
-from coordinator.cluster.catalog import Index
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog import Index
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.entry_applying import Applier, ReplicaStopped
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
 from coordinator.parameters.request_decoding import decode_object, decode_stored

@@ -10,8 +10,8 @@ from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored_rules_and_synonyms as stored
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.synonym_translation import SYNONYMS
-from coordinator.cluster.catalog import Index
-from coordinator.cluster.index_names import check_index_name
+from coordinator.catalog.catalog import Index
+from coordinator.catalog.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable

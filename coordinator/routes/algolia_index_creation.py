@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import GEO_FIELD, FacetConfiguration
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.routes.algolia_index_lookup import find_index
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from common.errors import Forbidden, InvalidRequest, NotFound, Unavailable
 from coordinator.algolia import settings as index_settings
-from coordinator.cluster.catalog import Index
-from coordinator.cluster.index_names import check_index_name
+from coordinator.catalog.catalog import Index
+from coordinator.catalog.index_names import check_index_name
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -30,7 +30,7 @@ from coordinator.algolia.search_request import (
     query_string_parameters,
     read_search,
 )
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response

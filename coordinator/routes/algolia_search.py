@@ -26,7 +26,7 @@ from coordinator.algolia.search_request import (
     read_facet_search,
     read_search,
 )
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable

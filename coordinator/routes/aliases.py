@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from common.errors import InvalidRequest, NotFound
-from coordinator.cluster.index_names import check_index_name
+from coordinator.catalog.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
@@ -15,7 +15,7 @@ from coordinator.parameters.request_decoding import decode_object, refuse_unknow
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from coordinator.cluster.catalog_state import CatalogState
+    from coordinator.catalog.catalog_state import CatalogState
     from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
     from coordinator.http.services import Services

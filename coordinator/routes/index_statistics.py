@@ -25,7 +25,7 @@ from coordinator.http.routing import RouteTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from coordinator.cluster.catalog import Index
+    from coordinator.catalog.catalog import Index
     from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
     from coordinator.http.services import Services

@@ -27,7 +27,7 @@ from coordinator.write.write_result import WriteResult
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator.cluster.catalog import Index
+    from coordinator.catalog.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 

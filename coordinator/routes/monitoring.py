@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import Unavailable
 from common.process.glibc_malloc import resident_bytes
-from coordinator.cluster.catalog import program_version
+from coordinator.catalog.catalog import program_version
 from coordinator.http.api_keys import Action
 from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
 from coordinator.http.responses import Response, json_response

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest
-from coordinator.cluster.index_names import check_index_name
+from coordinator.catalog.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route

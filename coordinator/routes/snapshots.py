@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 from common.deadline import Deadline
 from common.disk_errors import explaining_disk_failure
 from common.errors import Conflict, Forbidden, InvalidRequest
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.index_names import check_index_name
-from coordinator.cluster.restore_plan import plan_restore
+from coordinator.catalog.index_names import check_index_name
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
+from coordinator.snapshots import snapshots_on_disk
+from coordinator.snapshots.restore_plan import plan_restore
 
 if TYPE_CHECKING:
-    from coordinator.cluster.snapshots_on_disk import ServiceSnapshot
     from coordinator.http.request import Request
     from coordinator.http.services import Services
+    from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot
 
 ROUTES: Final = RouteTable()
 

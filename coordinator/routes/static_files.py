@@ -6,11 +6,11 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
-from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
 from coordinator.http.responses import Response, header
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.instantsearch import INSTANTSEARCH
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

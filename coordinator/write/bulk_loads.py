@@ -33,8 +33,8 @@ from common.json.item_scanner import ItemScanner
 from common.limits import Limits
 from common.process.logs import Log
 from common.process.uncancelled_waiting import result_of, until_done
+from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
 from coordinator.parameters.request_decoding import check_uncompressed
 from coordinator.settings import Settings
 from coordinator.write.bulk_load_spool import Spool

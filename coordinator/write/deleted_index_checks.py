@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.errors import ConfigurationSwitched, NotFound
-from coordinator.cluster.catalog import Index
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog import Index
+from coordinator.catalog.catalog_state import CatalogState
 
 
 def without(state: CatalogState, index: Index, replacing: Index | None = None) -> CatalogState:

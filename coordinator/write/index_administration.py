@@ -22,9 +22,9 @@ from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
 from common.value_kinds_and_facet_keys import ValueKind
+from coordinator.catalog.catalog import Catalog, Index
+from coordinator.catalog.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation_rule_evaluation import compile_rules
 from coordinator.write.configuration_patch_and_diff import changes, merged, removals

@@ -19,9 +19,9 @@ from common.errors import ServiceError, Unavailable
 from common.limits import Limits
 from common.process.fault_injection import fault
 from common.process.logs import Log
+from coordinator.catalog.catalog import Catalog, Index
+from coordinator.catalog.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.write.deleted_index_checks import without
 from coordinator.write.new_index_checks import check_free, check_num_indexes
 from coordinator.write.write_ordering import WriteLog

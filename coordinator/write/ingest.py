@@ -29,8 +29,8 @@ from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canon
 from common.limits import Limits
 from common.partial_updates import as_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
+from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
 from coordinator.parameters.request_decoding import check_uncompressed
 from coordinator.write.bulk_loads import SCAN_BYTES
 from coordinator.write.field_limit import FieldNames

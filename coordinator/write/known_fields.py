@@ -13,8 +13,8 @@ from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import FieldNamesRequest
 from common.protocol.methods import FIELD_NAMES
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.write.field_limit import FieldNames
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from common.errors import Conflict, InvalidRequest
 from common.limits import Limits
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_state import CatalogState
 
 
 def check_free(state: CatalogState, name: str) -> None:

@@ -23,9 +23,9 @@ from common.errors import ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
 from common.protocol.write_operations_and_outcomes import Operation
+from coordinator.catalog.catalog import Catalog, Index
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
 from coordinator.write.deleted_index_checks import index_deleted

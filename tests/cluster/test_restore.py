@@ -18,8 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from common.errors import NotFound
-from coordinator.cluster.catalog_file import read_state
-from coordinator.cluster.restore_plan import plan_restore
+from coordinator.catalog.catalog_file import read_state
+from coordinator.snapshots.restore_plan import plan_restore
 from tests.service import Client, Reply, Service
 from tests.waiting import wait_until
 

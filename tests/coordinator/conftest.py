@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from common.deadline import Deadline
+from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster import shard_client
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState, locate_in
 from coordinator.settings import Settings
 from coordinator.write.bulk_loads import BulkLoads

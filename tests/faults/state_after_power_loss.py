@@ -14,8 +14,8 @@ from common import data_directory
 from common.protocol.messages import ApplyRequest, FacetRequest, SearchRequest, SearchResponse
 from common.protocol.write_operations_and_outcomes import Operation
 from common.value_kinds_and_facet_keys import facet_key
-from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.snapshots_on_disk import list_snapshots, verify
+from coordinator.catalog.catalog import Catalog, Index
+from coordinator.snapshots.snapshots_on_disk import list_snapshots, verify
 from shard.indexes.catalog_follower import CatalogFollower
 from shard.indexes.indexes import Indexes
 from shard.indexes.open_index import OpenIndex

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cluster.catalog_file import read_state
+from coordinator.catalog.catalog_file import read_state
 from tests.service import Client, Reply, Service
 from tests.waiting import wait_until
 

@@ -14,11 +14,10 @@ import pytest_asyncio
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster import shard_client
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.shard_client import locate_in
-from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.access_control import Guard
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
@@ -30,6 +29,7 @@ from coordinator.read.read_services import ReadServices
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
 from coordinator.write.bulk_loads import BulkLoads
 from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest

@@ -15,9 +15,9 @@ from common.item_placement import shard_of_id
 from common.json.item_scanner import canonical_id
 from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
+from coordinator.catalog.catalog import Catalog, Index
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import DEFAULT_TIMEOUTS
-from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState
 from coordinator.http.access_control import Guard
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics

@@ -14,8 +14,8 @@ from pathlib import Path
 from common import data_directory
 from common.endpoint_files import Endpoint, write_endpoint
 from common.shard_settings import ShardSettings
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.http.app import create_app
 from coordinator.http.services import Services
 from coordinator.process.service_factory import make_services

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.clients import INSTANTSEARCH
+from coordinator.instantsearch import INSTANTSEARCH
 from tests.facetd.scripted import serving
 from tests.http.conftest import Web
 from tests.http.raw_requests import request

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.item_placement import hash_id
 from common.protocol.write_operations_and_outcomes import Operation
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.replication.log.log_entries import (
     CatalogChange,
     EntryError,

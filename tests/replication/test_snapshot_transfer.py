@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_entries import CONTENT_BYTES_MAX
 from coordinator.replication.log.log_errors import LogAway
@@ -25,6 +23,8 @@ from coordinator.replication.snapshot_transfer.recipient import (
     CopyResult,
     take_snapshot,
 )
+from coordinator.snapshots import snapshots_on_disk
+from coordinator.snapshots.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
 
 DATA = b"one host's data" * 50
 FILE = "shard-0/shard.json"

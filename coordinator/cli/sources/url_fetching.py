@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, cast
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from coordinator.cli.sources.source import SourceError, shown
-from coordinator.clients.http_client import connection_fault, reason_of
+from coordinator.command_line_client import connection_fault, reason_of
 
 URL_SECONDS: Final = 120.0
 """Without receiving a byte, after which a request fails."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from coordinator.cluster.snapshots_on_disk import NAME as SNAPSHOT_NAME
 from coordinator.http.schemas.schema_parts import (
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,
@@ -13,6 +12,7 @@ from coordinator.http.schemas.schema_parts import (
     object_schema,
 )
 from coordinator.parameters.parameter_table import SEARCH_BY_NAME
+from coordinator.snapshots.snapshots_on_disk import NAME as SNAPSHOT_NAME
 
 SNAPSHOT_NAME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",

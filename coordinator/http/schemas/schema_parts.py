@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.cluster.index_names import RESERVED_NAMES
+from coordinator.catalog.index_names import RESERVED_NAMES
 
 TEXT_SCHEMA: Final[dict[str, Any]] = {"type": "string"}
 COUNT_SCHEMA: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}

@@ -30,7 +30,6 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.setting_conversion import SettingError
-from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.http.unsafe_address import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
@@ -52,6 +51,7 @@ from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_stream import LogStream
 from coordinator.settings import Settings
+from coordinator.snapshots.snapshots_on_disk import SnapshotError
 
 _log = Log("replica")
 

@@ -21,8 +21,8 @@ from common.protocol.messages import (
     FacetValuesResponse,
 )
 from common.protocol.methods import FACET_VALUES
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder

@@ -26,8 +26,8 @@ from common.deadline import Deadline
 from common.protocol.messages import TermsRequest, TermsResponse
 from common.protocol.methods import TERMS
 from common.query import Filter
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.fan_out import gather, gather_each
 
 NUM_TERMS_MIN: Final = 32

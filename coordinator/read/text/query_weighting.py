@@ -34,7 +34,7 @@ from common.term_weights import (
     stem_factor,
     weigh_fields,
 )
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import ParsedQuery, Spellings, words_of

@@ -16,8 +16,8 @@ from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsR
 from common.protocol.methods import STATISTICS
 from common.query import Filter, Word
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.read.text.existing_fields import ExistingFields

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import host_name
 from coordinator.replication.host.serving_state import Serving

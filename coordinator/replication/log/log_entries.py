@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from common.decode_errors import UNDECODABLE
 from common.item_placement import hash_id, shards_of
 from common.protocol.write_operations_and_outcomes import Operation
-from coordinator.cluster.catalog_state import CatalogState, StoredIndex
+from coordinator.catalog.catalog_state import CatalogState, StoredIndex
 from coordinator.write.partitioning import Part, Parts, divide, on_all_shards, places_of
 from coordinator.write.write_batch import Items, WriteBatch
 

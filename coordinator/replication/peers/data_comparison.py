@@ -27,8 +27,8 @@ from common.errors import ServiceError
 from common.process.logs import Log
 from common.protocol.messages import FingerprintRequest, FingerprintResponse
 from common.protocol.methods import FINGERPRINT
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.replication.log.log_entries import HostReport, IndexFingerprint
 from coordinator.replication.log.log_errors import LogAway

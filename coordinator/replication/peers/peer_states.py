@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.catalog import program_version
+from coordinator.catalog.catalog import program_version
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.peers.host_and_log_status import HostStatus
+from coordinator.snapshots import snapshots_on_disk
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -21,17 +21,17 @@ from common.data_directory import DataDirectoryError
 from common.deadline import Deadline
 from common.errors import Conflict, ServiceError, Unavailable
 from common.process.logs import Log
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.catalog_file import read_state
+from coordinator.catalog.catalog_file import read_state
 from coordinator.cluster.shard_copies import ShardHost, shown_shards
-from coordinator.cluster.snapshot_maker import SnapshotMaker
-from coordinator.cluster.snapshots_on_disk import ServiceSnapshot, SnapshotError
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.replica_file import new_host
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.placement.other_host import OtherHost
 from coordinator.replication.snapshot_transfer.donor import MakeSnapshot, folder_name
 from coordinator.replication.snapshot_transfer.recipient import PREFIX, CopyRequest, take_snapshot
+from coordinator.snapshots import snapshots_on_disk
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
+from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot, SnapshotError
 from coordinator.write.detached_tasks import DetachedTasks
 
 _REVISIONS = dict[int, int]

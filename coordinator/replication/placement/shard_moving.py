@@ -29,7 +29,7 @@ from common.deadline import NEVER
 from common.durable_files import make_folder, sync_folder
 from common.errors import CommandError, ServiceError
 from common.process.logs import Log
-from coordinator.cluster.catalog_file import read_state
+from coordinator.catalog.catalog_file import read_state
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.following.gapless_message_reader import follow

@@ -13,7 +13,7 @@ from functools import partial
 
 from common.errors import NotFound, Unavailable
 from common.protocol.messages import IndexEntry
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges

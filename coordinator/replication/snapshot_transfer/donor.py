@@ -17,9 +17,6 @@ from common.deadline import Deadline
 from common.decode_errors import UNDECODABLE
 from common.errors import ServiceError
 from common.process.logs import Log
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.snapshot_maker import SnapshotMaker
-from coordinator.cluster.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.snapshot_transfer.recipient import (
     COPY_SECONDS,
@@ -32,6 +29,9 @@ from coordinator.replication.snapshot_transfer.recipient import (
     Offer,
     ReadRequest,
 )
+from coordinator.snapshots import snapshots_on_disk
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
+from coordinator.snapshots.snapshots_on_disk import SNAPSHOT_FILE, ServiceSnapshot
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -31,11 +31,11 @@ from msgspec import Struct, field
 
 from common.decode_errors import UNDECODABLE
 from common.process.logs import Log
-from coordinator.cluster import snapshots_on_disk
-from coordinator.cluster.snapshots_on_disk import SnapshotError
 from coordinator.replication.host.replica_file import Position, new_host
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_stream import LogStream
+from coordinator.snapshots import snapshots_on_disk
+from coordinator.snapshots.snapshots_on_disk import SnapshotError
 
 READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.http.access_control import Guard
 from coordinator.http.api_keys import ANYBODY
 from coordinator.routes.algolia_index_creation import index_to_write

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.postgres import PostgresServer, running_postgres
 from tests.service import Service
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 from tests.service import ROOT, Service
 
 WAIT_SECONDS = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner, Result
 
 from coordinator.cli.commands import main
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.service import Service
 
 BOOKS = "id,title,genre\n" + "".join(f"{i},Book {i},{'ab'[i % 2]}\n" for i in range(1, 21))

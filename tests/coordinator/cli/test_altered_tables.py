@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.clients.http_client import Client, index_path
+from coordinator.command_line_client import Client, index_path
 from tests.coordinator.cli.followers import (
     ask,
     execute,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from coordinator import cli
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.loads import run
 from tests.service import Service
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
     ask,
     execute,

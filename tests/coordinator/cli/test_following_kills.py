@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
     execute,
     follow_command,

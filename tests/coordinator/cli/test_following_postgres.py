@@ -12,7 +12,7 @@ import time
 import pytest
 
 from coordinator.cli.sources.pgoutput import is_visible
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
     ask,
     execute,

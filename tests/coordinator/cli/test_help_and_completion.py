@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from coordinator.cli.command_groups import CommandEntry
 from coordinator.cli.commands import SECTIONS, main
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.service import Service
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from coordinator.cli.commands import main
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.loads import run
 from tests.service import Service
 

@@ -14,7 +14,7 @@ from coordinator.cli.commands import main
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.json_object_splitting import edit_objects
 from coordinator.cli.sources.source import ReadOptions
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.loads import CITIES, index_names, run
 from tests.service import Service
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from coordinator.cli import bulk_updates, indexes, proposed_configuration
 from coordinator.cli.commands import main
-from coordinator.clients.http_client import Client, ClientError
+from coordinator.command_line_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
 from tests.service import ROOT, Service
 

@@ -14,9 +14,9 @@ from common.endpoint_files import Endpoint
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import CatalogUpdate, GetRequest, GetResponse
 from common.protocol.methods import GET, Method
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster import shard_client
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
 from coordinator.cluster.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon

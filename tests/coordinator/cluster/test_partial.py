@@ -13,8 +13,8 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
 from common.query import NUM_MATCH_KINDS, Word
+from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Index
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals

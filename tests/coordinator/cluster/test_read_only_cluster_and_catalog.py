@@ -18,9 +18,9 @@ from common import data_directory
 from common.errors import InternalError
 from common.limits import Limits
 from common.protocol.messages import SnapshotSource
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import CatalogFile
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_file import CatalogFile
+from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly, ReaderCatalog
 from coordinator.cluster.shared_memory import SharedState, create_shared_state
 from coordinator.settings import Settings

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import OpeningStatistics
+from coordinator.catalog.catalog import Catalog
 from coordinator.cluster import shard_client, start_progress
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.shard_client import locate_in
 from coordinator.cluster.start_progress import StartProgress
 from tests.coordinator.model_shard import SECRET, ModelShard

@@ -15,7 +15,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query import And, AnyOf
-from coordinator.cluster.catalog import Catalog
+from coordinator.catalog.catalog import Catalog
 from coordinator.http import access_control
 from coordinator.http.access_control import Guard
 from coordinator.http.api_keys import SECTION, Action, Caller, create_key

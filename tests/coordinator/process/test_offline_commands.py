@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cluster.snapshots_on_disk import ServiceSnapshot, SnapshotError, verify
 from coordinator.process import offline_commands
+from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot, SnapshotError, verify
 from tests.service import ROOT, Service, run_command
 
 CONFIGURATION = {"aggregations": {"tags": {"conjunction": False}, "year": {}}}

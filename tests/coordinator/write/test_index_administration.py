@@ -23,9 +23,9 @@ from common.errors import (
     Unavailable,
 )
 from common.protocol.messages import IndexEntry, SnapshotSource
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import CatalogFile
-from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_file import CatalogFile
+from coordinator.catalog.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.shard_client import ShardState
 from coordinator.replication.shared_log import SharedLog
 from coordinator.write import index_administration

@@ -24,7 +24,7 @@ from common.errors import (
     Unavailable,
 )
 from common.limits import Limits
-from coordinator.cluster.catalog import Catalog, Index
+from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
 from coordinator.write.group_commit_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
 from coordinator.write.ingest import with_id

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 import orjson
 
 from common.item_placement import shard_of_id
-from coordinator.cluster.catalog import Index
+from coordinator.catalog.catalog import Index
 from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import Service, soon
 from tests.coordinator.model_shard import ModelShard

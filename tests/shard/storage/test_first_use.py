@@ -16,7 +16,7 @@ from pathlib import Path
 from common.endpoint_files import Endpoint, read_coordinator_endpoint, write_coordinator_endpoint
 from common import data_directory
 from common.protocol.messages import IndexEntry
-from coordinator.cluster import snapshots_on_disk
+from coordinator.snapshots import snapshots_on_disk
 from shard.partition import partition
 from common.shard_settings import ShardSettings
 from shard.storage import manifest

@@ -21,7 +21,7 @@ from coordinator.cli.importers.engine_exports import read_items, read_object
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
-from coordinator.clients.http_client import Client
+from coordinator.command_line_client import Client
 from tests.coordinator.cli.importers.files import dump, write
 from tests.service import Service
 

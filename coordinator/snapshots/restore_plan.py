@@ -9,9 +9,9 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import Conflict, InternalError, NotFound
 from common.protocol.messages import SnapshotSource
-from coordinator.cluster.catalog_file import read_state
-from coordinator.cluster.catalog_state import RestoredIndex
-from coordinator.cluster.snapshots_on_disk import SnapshotError, no_snapshot, read_snapshot
+from coordinator.catalog.catalog_file import read_state
+from coordinator.catalog.catalog_state import RestoredIndex
+from coordinator.snapshots.snapshots_on_disk import SnapshotError, no_snapshot, read_snapshot
 
 
 def plan_restore(

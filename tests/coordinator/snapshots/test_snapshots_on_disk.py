@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coordinator.cluster.snapshots_on_disk import (
+from coordinator.snapshots.snapshots_on_disk import (
     SNAPSHOT_FILE,
     SNAPSHOT_FORMAT,
     ServiceSnapshot,

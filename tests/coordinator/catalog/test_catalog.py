@@ -18,12 +18,12 @@ import pytest
 from common import durable_files
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
 from common.errors import InternalError, NotFound, StorageFull
-from coordinator.cluster import catalog as catalog_module
-from coordinator.cluster import catalog_file
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_difference import StateChange, difference
-from coordinator.cluster.catalog_file import CatalogInDoubt, read_state
-from coordinator.cluster.catalog_state import CatalogState, StoredIndex
+from coordinator.catalog import catalog as catalog_module
+from coordinator.catalog import catalog_file
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_difference import StateChange, difference
+from coordinator.catalog.catalog_file import CatalogInDoubt, read_state
+from coordinator.catalog.catalog_state import CatalogState, StoredIndex
 
 
 def _with_index(

@@ -16,7 +16,7 @@ import pytest
 
 import facetd
 from common.errors import NotFound, ServiceError, Unauthorized
-from coordinator.clients.http_client import Client, ClientError, error_of
+from coordinator.command_line_client import Client, ClientError, error_of
 from coordinator.http.responses import error_body
 from tests.facetd.scripted import serving
 

@@ -29,9 +29,9 @@ from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.process.uncancelled_waiting import until_done
 from common.protocol.messages import CatalogUpdate
-from coordinator.cluster.catalog_difference import difference
-from coordinator.cluster.catalog_file import CatalogFile, CatalogInDoubt, whole
-from coordinator.cluster.catalog_state import CatalogState, StoredIndex
+from coordinator.catalog.catalog_difference import difference
+from coordinator.catalog.catalog_file import CatalogFile, CatalogInDoubt, whole
+from coordinator.catalog.catalog_state import CatalogState, StoredIndex
 
 Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from coordinator.cluster.catalog_state import CatalogState, StoredIndex
+from coordinator.catalog.catalog_state import CatalogState, StoredIndex
 
 
 class StateChange(Struct, frozen=True, omit_defaults=True):

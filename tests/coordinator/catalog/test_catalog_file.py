@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_difference import StateChange
-from coordinator.cluster.catalog_file import LINES_BYTES_MIN, CatalogFile, read_state, whole
-from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StoredIndex
+from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_difference import StateChange
+from coordinator.catalog.catalog_file import LINES_BYTES_MIN, CatalogFile, read_state, whole
+from coordinator.catalog.catalog_state import CATALOG_FORMAT, CatalogState, StoredIndex
 from tests.faults.page_cache import PageCache
 
 SECTOR = 512

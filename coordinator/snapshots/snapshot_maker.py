@@ -27,10 +27,10 @@ from common.process.logs import Log
 from common.process.thread_pool import to_the_end
 from common.protocol.messages import BackupRequest
 from common.protocol.methods import BACKUP
-from coordinator.cluster.catalog import Catalog, Index, program_version
-from coordinator.cluster.catalog_state import RestoredIndex
-from coordinator.cluster.restore_plan import plan_restore
-from coordinator.cluster.snapshots_on_disk import (
+from coordinator.catalog.catalog import Catalog, Index, program_version
+from coordinator.catalog.catalog_state import RestoredIndex
+from coordinator.snapshots.restore_plan import plan_restore
+from coordinator.snapshots.snapshots_on_disk import (
     NAME,
     PARTIAL,
     SNAPSHOT_FORMAT,

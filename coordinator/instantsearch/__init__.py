@@ -1,4 +1,4 @@
-"""Clients for other programs' APIs, served as files; `INSTANTSEARCH` is an ES module."""
+"""The search client of InstantSearch: an ES module, served to pages that use the widgets."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError
-from coordinator.cluster import snapshot_maker
-from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.settings import Settings
+from coordinator.snapshots import snapshot_maker
+from coordinator.snapshots.snapshot_maker import SnapshotMaker
 from tests.coordinator.conftest import MakeService
 
 

@@ -33,8 +33,8 @@ from common.chunked_io import write_all
 from common.data_directory import DataDirectoryError
 from common.decode_errors import UNDECODABLE
 from common.durable_files import sync_file, sync_folder, write_again, write_atomically
-from coordinator.cluster.catalog_difference import StateChange
-from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState
+from coordinator.catalog.catalog_difference import StateChange
+from coordinator.catalog.catalog_state import CATALOG_FORMAT, CatalogState
 
 LINES_BYTES_MIN: Final = 64 << 10
 """Changes may take this many bytes, however small the state is."""
