@@ -191,7 +191,7 @@ class _Coordinator:
         for task in background:
             task.cancel()
         _log.info("stopping")
-        forget_coordinator_endpoint(settings.data_dir)
+        _forget_endpoint(settings)
         grace = max(settings.stop_grace_seconds - 1.5, 0.0)
         await self._app.stop(grace, None if self._readers is None else self._readers.wait_gone)
         await analytics.save()
@@ -349,6 +349,14 @@ async def _announce(services: Services, port: int, *, is_alone: bool) -> None:
     _log.info(
         "ready", url=local_url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq
     )
+
+
+def _forget_endpoint(settings: Settings) -> None:
+    """Withdraw the endpoint; a disk that refuses that must not cut off those still served."""
+    try:
+        forget_coordinator_endpoint(settings.data_dir)
+    except OSError as error:  # the command line will find that nothing answers there
+        _log.warning("coordinator.json cannot be cleared", reason=error.strerror)
 
 
 def _remedy(settings: Settings) -> str:

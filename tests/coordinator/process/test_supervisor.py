@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from common.endpoint_files import coordinator_endpoint_path
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import python_command
 from coordinator.process.child_process import BACK_OFF_SECONDS, Child
@@ -237,6 +238,34 @@ class TestStopping:
             assert log.rindex('"ended" what=coordinator status=0') < log.rindex(
                 '"ended" what="shard 0" status=0'
             )
+
+    def test_a_data_directory_that_takes_no_change_cuts_no_response(self, tmp_path: Path) -> None:
+        body = b'{"query": ""}'
+        head = (
+            b"POST /films/search HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
+        with Service(tmp_path / "data", 1, wrapper=NOTHING_IGNORED) as service:
+            with _client(service) as client:
+                assert client.post("/films/configuration", {}).status == 200
+            endpoint = coordinator_endpoint_path(service.data)
+            endpoint.unlink()
+            endpoint.mkdir()  # refuses to be overwritten, even by root
+            with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+                connection.sendall(head + body[:5])
+                with _client(service) as client:
+                    metric = "facetd_body_bytes_in_flight 5.0"
+                    wait_until(lambda: metric in client.get("/_metrics").body.decode())
+                assert service.process is not None
+                service.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: 'coordinator "stopping"' in service.log())
+                connection.sendall(body[5:])
+                response = http.client.HTTPResponse(connection)
+                response.begin()
+                assert response.status == 200
+            assert service.process.wait(20) == 0
+            service.process = None
+            assert "Traceback" not in service.log()
 
     def test_a_signal_that_is_ignored_stops_nothing(self, tmp_path: Path) -> None:
         with Service(tmp_path / "data", 2, wrapper=("nohup",)) as service:
