@@ -1,7 +1,8 @@
 """Combines the clauses of a text query over one segment.
 
     all clauses     intersect, rarest first: each narrows what the next ones look at
-    some            one cell a document, counting the clauses that it matches
+    some            mark the documents with enough clauses, and score these only
+    leading ones    intersect in the order of the query, as long as enough documents are left
     excluded        the documents that none of these clauses matches
 
 `clause_evaluation` finds the documents of one clause; `text_search` puts the results together.
@@ -17,12 +18,14 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     BoolArray,
     I64Array,
+    Rows,
     U8Array,
     U16Array,
     U32Array,
     U64Array,
     int64,
     uint16,
+    uint64,
 )
 from common.query import NUM_MATCH_KINDS, Word
 from shard.query.scoring.bm25f import NUM_TIERS
@@ -35,11 +38,14 @@ from shard.segment.doc_sets import (
     empty_bitset,
     has_bit,
     list_docs,
+    num_words,
     set_bit,
 )
 from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from common.protocol.messages import ScoredClause
@@ -122,6 +128,41 @@ def _take_cells(
 
 
 @kernel
+def _in_enough(marked: Rows[np.uint64], required: int) -> U64Array:
+    """Return the bitset of the documents that are in `required` of some bitsets, or in more.
+
+    There are at least so many bitsets.
+
+    Counts are bit-sliced: `planes[i]` has bit i of the counts of 64 documents.
+    """
+    num_clauses, size = marked.shape
+    num_planes = 1
+    while num_clauses >> num_planes:
+        num_planes += 1
+    planes = np.empty(num_planes, np.uint64)
+    enough = np.empty(size, np.uint64)
+    for word in range(size):
+        planes[:] = 0
+        for clause in range(num_clauses):
+            carry = marked[clause, word]
+            for i in range(num_planes):
+                next_carry = planes[i] & carry
+                planes[i] ^= carry
+                carry = next_carry
+        # Compare with the required number, its highest bit first.
+        more = uint64(0)
+        same = ~uint64(0)
+        for i in range(num_planes - 1, -1, -1):
+            if required >> i & 1:
+                same &= planes[i]
+            else:
+                more |= same & planes[i]
+                same &= ~planes[i]
+        enough[word] = more | same
+    return enough
+
+
+@kernel
 def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
     """Return, by document, whether it is absent from a bitset."""
     outside = np.empty(len(docs), np.bool_)
@@ -190,16 +231,54 @@ def _is_marked_first(evaluation: Evaluation) -> bool:
 def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the bitset of the hits, without scoring.
 
-    Every clause must match, or any.
+    Args:
+        evaluation: of the query in a segment.
+        allowed: bitset of documents; empty: all.
     """
-    if not evaluation.prepared.needs_all:
-        assert evaluation.needs_one, "clauses are not counted"
-        marked = empty_bitset(evaluation.index.num_docs)
-        for scored, _, _ in evaluation.plans:
+    query = evaluation.query
+    if evaluation.prepared.needs_all:
+        return _mark_all(evaluation, [one.scored for one in evaluation.plans], allowed)
+    if query.is_leading:
+        return _mark_all(evaluation, query.clauses[: query.required], allowed)
+    num_docs = evaluation.index.num_docs
+    if query.required == 1:
+        marked = empty_bitset(num_docs)
+        for scored in query.clauses:
             _mark(evaluation, scored, allowed, None, marked)
         return marked
+    marked = np.zeros((len(query.clauses), num_words(num_docs)), np.uint64)
+    for scored, of_clause in zip(query.clauses, marked, strict=True):
+        _mark(evaluation, scored, allowed, None, of_clause)
+    found: NDArray[np.uint64] = _in_enough(marked, query.required)
+    return found
+
+
+def mark_most_leading(
+    evaluation: Evaluation, allowed: NDArray[np.uint64], k: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the bitset of the hits, and that of those which match the most leading clauses.
+
+    Args:
+        evaluation: of a query whose leading clauses have to match.
+        allowed: bitset of documents; empty: all.
+        k: at least so many of the second, if there are so many hits.
+    """
+    query = evaluation.query
+    hits = best = mark_hits(evaluation, allowed)
+    for scored in query.clauses[query.required :]:
+        more = _mark_all(evaluation, [scored], best)
+        if count_docs(more) < k:
+            break
+        best = more
+    return hits, best
+
+
+def _mark_all(
+    evaluation: Evaluation, clauses: Iterable[ScoredClause], allowed: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return the bitset of the documents that all of some clauses match, one clause at least."""
     words = allowed
-    for scored, _, _ in evaluation.plans:
+    for scored in clauses:
         candidates = None
         if len(words):
             count = int(count_docs(words))
@@ -264,14 +343,21 @@ def match_some(
 
     The arguments are those of `match_all`.
     """
-    SCRATCH.reserve(evaluation.index.num_docs)
-    touched = empty_bitset(evaluation.index.num_docs)
+    num_docs = evaluation.index.num_docs
+    if among is None and not evaluation.needs_one:
+        # To mark a document takes a quarter of the time that scoring it does.
+        allowed = mark_hits(evaluation, allowed)
+        count = count_docs(allowed)
+        if count * _CANDIDATES_SHARE < num_docs:
+            among = list_docs(allowed, count)
+    SCRATCH.reserve(num_docs)
+    touched = empty_bitset(num_docs)
     cells = _ClauseCells(SCRATCH.scores, SCRATCH.counts, touched)
     for i, scored in enumerate(evaluation.query.clauses):
         found = evaluation.score(scored.clause, scored.weights, allowed, among)
         _add_clause(found, i if evaluation.query.is_leading else -1, cells)
     docs, scores, counts = _take_cells(
-        list_members(touched, evaluation.index.num_docs), evaluation.query.required, cells
+        list_members(touched, num_docs), evaluation.query.required, cells
     )
     return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8)), counts
 

@@ -5,7 +5,8 @@ term's list is pruned by the bounds of its parts, several terms are intersected 
 bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
 (`max_score_disjunction`); the terms of one word are united, and scored where a document's one entry
 can reach the top (`expanded_word_top_k`); where words have several terms in several tiers, the hits
-of the best tier are scored and all others counted; what remains scores every hit.
+of the best tier are scored and all others counted; where leading words decide, the hits with the
+most of them are; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class Ranking(Enum):
     """Unite its terms, and score the documents whose entries can reach the top."""
     ANY_TERM = "any term"
     """Unite them, and score the documents whose bounds can reach the top."""
+    LEADING_WORDS = "leading words"
+    """Score the hits with the most leading words, which come before all others; count the others.
+    """
     BEST_TIER = "best tier"
     """Score the hits in the best tier, which come before all others, and count the others."""
     SCORE_ALL = "score all"
@@ -94,10 +98,12 @@ def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
 
 def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
     """Return how to find the best hits of a query that does not need every clause to match."""
-    if not evaluation.needs_one:
-        return Ranking.SCORE_ALL
     if num_ranked == 0:
         return Ranking.NOTHING
+    if evaluation.query.is_leading:
+        return Ranking.LEADING_WORDS
+    if not evaluation.needs_one:
+        return Ranking.SCORE_ALL
     plans = evaluation.plans
     if any(one.single is None for one in plans):
         return Ranking.SCORE_ALL

@@ -2,7 +2,7 @@
 
     TextQuery ─▶ choose_strategy: can the best hits be found without scoring all?
               ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
-              ─▶ all: intersect, rarest first │ any: one cell a document, counting clauses
+              ─▶ all: intersect, rarest first │ some: mark the hits, one cell for each
               ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
 
 The score of a hit is one float64 that orders everything:
@@ -32,7 +32,13 @@ from shard.query.pruning.block_max_conjunction import best_of_term, best_of_term
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
-from shard.query.text.clause_combination import exclude, mark_hits, match_all, match_some
+from shard.query.text.clause_combination import (
+    exclude,
+    mark_hits,
+    mark_most_leading,
+    match_all,
+    match_some,
+)
 from shard.query.text.clause_evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
@@ -200,11 +206,14 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         result = match_all(head, allowed)
         scored = _ScoredHits(result.docs, result.scores)
         return BestHits(None, *_rank(head, scored, num_ranked))
+    if strategy.ranking is Ranking.LEADING_WORDS:
+        words, best = mark_most_leading(head, allowed, num_ranked)
+        return BestHits(None, *_rank(head, _match(head, best), num_ranked), words)
     singles = [one.single for one in head.plans if one.single is not None]
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
-        best = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
-        return BestHits(None, best.docs, best.scores, best.words)
+        found = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
+        return BestHits(None, found.docs, found.scores, found.words)
     if strategy.ranking is Ranking.ANY_TERM:
         terms = as_terms(singles)
         words, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
@@ -214,8 +223,9 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
     assert strategy.pruning is not None, "one term is ranked by pruning its list"
     term, _, weight, _ = singles[0]
-    found = best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
-    return BestHits(None, *found)
+    return BestHits(
+        None, *best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
+    )
 
 
 def _all_hits(
