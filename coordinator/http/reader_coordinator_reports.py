@@ -155,10 +155,11 @@ class Reports:
         self._metrics.recent.extend(report.recent)
         self._slow_queries.latest.extend(report.slow)
 
-    def keep_only(self, pids: list[int]) -> None:
-        """Keep the counts of readers that are gone."""
-        for pid in self.latest.keys() - set(pids):
-            self._gone.add(self.latest.pop(pid).counts.without_moment())
+    def end(self, pid: int) -> None:
+        """Keep the counts of a reader that is gone; nothing that it has sent is still to come."""
+        last = self.latest.pop(pid, None)
+        if last is not None:
+            self._gone.add(last.counts.without_moment())
 
     def processes(self) -> list[ProcessUse]:
         """Return memory and processor time of the readers."""

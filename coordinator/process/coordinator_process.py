@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 MISSED_SECONDS: Final = 5.0
 """Time after which shards to be started elsewhere are reported as missing."""
 
+LAST_REPORT_SECONDS: Final = 1.0
+"""Time after the end of a reader within which all that it has sent is taken."""
+
 KEYS_SECONDS: Final = 0.05
 """Interval between two checks for an API key that comes with the log."""
 
@@ -300,8 +303,12 @@ class ReaderProcesses:
         Inbox(self._exchange, app.take, self._take_report).start()
 
     def _take_report(self, message: bytes) -> None:
-        self._reports.keep_only(self.shared.readers())
-        self._reports.take(message)
+        reports = self._reports
+        reports.take(message)
+        for pid in reports.latest.keys() - set(self.shared.readers()):
+            # Its last report may still wait in the exchange: taken after the end, it would count
+            # twice.
+            asyncio.get_running_loop().call_later(LAST_REPORT_SECONDS, reports.end, pid)
 
     async def wait_gone(self) -> None:
         """Return once no reader is left."""
