@@ -51,6 +51,8 @@ class Progress:
         )
         self.found_seq = 0
         self._saved = replica
+        self._refusal: str | None = None
+        """Why the disk took nothing the last time; None: it did."""
         self._saving = asyncio.Lock()
 
     @property
@@ -124,17 +126,26 @@ class Progress:
             try:
                 await to_the_end(write_replica, self._data, replica)
             except OSError as error:
-                _log.warning("the position cannot be written", reason=error.strerror)
+                reason = error.strerror or str(error)
+                if reason != self._refusal:
+                    _log.warning("the position cannot be written yet", reason=reason)
+                self._refusal = reason
             else:
                 self._saved = replica
+                self._refusal = None
 
     async def run(self) -> None:
-        """Write what has changed, as soon as the position rests or is due."""
+        """Write what has changed, as soon as the position rests or is due.
+
+        A position that the disk has refused is only tried again when it is due: on a full disk it
+        rests for as long as the disk stays full.
+        """
         last, due_at = self.position, 0.0
         while True:
             await asyncio.sleep(REST_SECONDS)
             now = time.monotonic()
-            if self.position == last or now >= due_at:
+            rests = self.position == last and self._refusal is None
+            if rests or now >= due_at:
                 await self.save()
                 due_at = now + SAVE_SECONDS
             last = self.position
