@@ -2,7 +2,7 @@
 
 commands             the table of all commands; command_groups imports each when it is called
 
-processes            serve, demo, coordinator, shard
+process_commands     serve, demo, coordinator, shard
 searching            search; its answer on a terminal: search_output
 exporting            export; in the form of another engine: opensearch_export_format
 loading              load, from `sources`; its options: source_options, configuration_options;
@@ -14,10 +14,10 @@ engine_import        import, from other engines: `importers`
 following_postgres   follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots
 keys                 API keys; analytics: frequent searches
-backups              backup, restore; maintenance: check, rebuild, reshard
+backups              backup, restore; check_rebuild_reshard: offline
 cluster              several hosts
 mcp                  tools for language models
-config               the settings; completion_scripts of shells; man_page: facetd(1)
+settings_command     the settings; completion_scripts of shells; man_page: facetd(1)
 
 connection_options   options that name a service; settings_options: that set settings;
                      options_as_one_value: several together; argument_completion: what Tab

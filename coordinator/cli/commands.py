@@ -15,16 +15,20 @@ from coordinator.cli.command_groups import CommandEntry, CommandGroup
 
 SECTIONS: Final = {
     "Run a service": (
-        CommandEntry("demo", "processes", "Run the service with an index of films to play with."),
+        CommandEntry(
+            "demo", "process_commands", "Run the service with an index of films to play with."
+        ),
         CommandEntry(
             "serve",
-            "processes",
+            "process_commands",
             "Run the service in the foreground: all shards and the coordinator.",
         ),
         CommandEntry(
-            "coordinator", "processes", "Run the coordinator alone, for shards that run elsewhere."
+            "coordinator",
+            "process_commands",
+            "Run the coordinator alone, for shards that run elsewhere.",
         ),
-        CommandEntry("shard", "processes", "Run one shard alone; see facetd shard --help."),
+        CommandEntry("shard", "process_commands", "Run one shard alone; see facetd shard --help."),
     ),
     "Items": (
         CommandEntry("load", "loading", "Load FILE into an index."),
@@ -85,19 +89,23 @@ SECTIONS: Final = {
     ),
     "Offline data": (
         CommandEntry(
-            "check", "maintenance", "Compare every segment and counter with the stored items."
+            "check",
+            "check_rebuild_reshard",
+            "Compare every segment and counter with the stored items.",
         ),
         CommandEntry(
             "rebuild",
-            "maintenance",
+            "check_rebuild_reshard",
             "Rebuild all indexes from the stored items, then check them.",
         ),
-        CommandEntry("reshard", "maintenance", "Divide the data over another number of shards."),
+        CommandEntry(
+            "reshard", "check_rebuild_reshard", "Divide the data over another number of shards."
+        ),
     ),
     "This program": (
         CommandEntry(
             "config",
-            "config",
+            "settings_command",
             "Show every setting: its value, where it comes from, and what it is for.",
         ),
         CommandEntry(

@@ -15,7 +15,7 @@ from coordinator.cli.configuration_options import configure_option, show_warning
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.importers import algolia_export, elasticsearch, meilisearch_dump, typesense
-from coordinator.cli.importers.engine_exports import SAMPLE_ITEMS
+from coordinator.cli.importers.export_reading import SAMPLE_ITEMS
 from coordinator.cli.importers.imported_index import ImportedIndex
 from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
 from coordinator.cli.indexes import exists

@@ -43,8 +43,8 @@ from coordinator.cli.indexes import exists
 from coordinator.cli.options_as_one_value import with_options
 from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.sources.followed_postgres_rows import Invisible
-from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName
+from coordinator.cli.sources.postgres_table_changes import Batch, FollowedTable
 from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.command_line_client import Client, ClientError, index_path

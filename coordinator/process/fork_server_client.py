@@ -26,7 +26,7 @@ COORDINATOR: Final = Program(
     imports=(
         "coordinator.process.aiohttp_without_certificates",
         "coordinator.process.coordinator_process",
-        "coordinator.cli.processes",
+        "coordinator.cli.process_commands",
     ),
 )
 

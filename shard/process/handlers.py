@@ -86,7 +86,7 @@ from shard.partition.fingerprint import fingerprint_of
 from shard.process.read_scheduler import ReadScheduler
 from shard.process.shard_statistics import shard_statistics
 from shard.query.spelling.completions_and_near_spellings import is_slow_to_list, near_terms
-from shard.read import corpus_statistics, fetch, search_cost, searcher
+from shard.read import corpus_statistics, facet_value_lookup, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.change_source_positions import read_positions
 from shard.storage.storage_errors import explaining_refusal
@@ -288,7 +288,9 @@ class Handlers:
     ) -> FacetValuesResponse | Awaitable[FacetValuesResponse]:
         """Return the next values of a facet dictionary."""
         snapshot = self._open[request.index].partition.newest
-        return self._reads.run(request.index, partial(fetch.facet_values, snapshot, request))
+        return self._reads.run(
+            request.index, partial(facet_value_lookup.facet_values, snapshot, request)
+        )
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""

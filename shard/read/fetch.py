@@ -1,4 +1,4 @@
-"""Fetches stored data: documents by record or by id, sort values, the values of facets."""
+"""Fetches stored items by record or by id, and sort values of records."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ import numpy as np
 from common.errors import InternalError
 from common.hits_page_byte_limit import PAGE_BYTES_MAX
 from common.item_placement import hash_id
-from common.protocol.messages import (
-    FACET_VALUES_MAX,
-    FacetValuesRequest,
-    FacetValuesResponse,
-    FetchRequest,
-    FetchResponse,
-    GetRequest,
-    GetResponse,
-)
+from common.protocol.messages import FetchRequest, FetchResponse, GetRequest, GetResponse
 from shard.collect.top_hits.hits_and_sort_values import Hits, sort_values
 from shard.read.highlight import mark_documents
 from shard.segment.columns.external_ids import find_few_live, is_item_of, shown_id_of
@@ -112,16 +104,3 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
             if is_item_of(document, request.id):
                 return GetResponse(document)
     return GetResponse(None)
-
-
-def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValuesResponse:
-    """Return the next values of a facet dictionary from `start` on; for another epoch, from 0."""
-    dictionary = snapshot.dictionaries.get(request.field)
-    if dictionary is None:
-        return FacetValuesResponse(0, 0, b"", b"")
-    start = request.start if request.epoch == dictionary.epoch else 0
-    end = min(start + FACET_VALUES_MAX, len(dictionary))
-    keys, offsets = dictionary.arena(start, max(start, end))
-    sizes = np.diff(offsets).astype("<u4").tobytes()
-    content = keys[offsets[0] : offsets[-1]].tobytes()
-    return FacetValuesResponse(dictionary.epoch, start, content, sizes)

@@ -11,6 +11,13 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 from common.protocol.messages.backup import BackupRequest
 from common.protocol.messages.change_source_positions import PositionsRequest, PositionsResponse
 from common.protocol.messages.completions_and_near_spellings import TermsRequest, TermsResponse
+from common.protocol.messages.facet_value_and_field_name_lookups import (
+    FACET_VALUES_MAX,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FieldNamesRequest,
+    FieldNamesResponse,
+)
 from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
 from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
@@ -43,13 +50,6 @@ from common.protocol.messages.newest_write_groups import (
     GroupExtent,
     NewestGroupsRequest,
     NewestGroupsResponse,
-)
-from common.protocol.messages.ordinal_lookups import (
-    FACET_VALUES_MAX,
-    FacetValuesRequest,
-    FacetValuesResponse,
-    FieldNamesRequest,
-    FieldNamesResponse,
 )
 from common.protocol.messages.search_request import (
     CubeFacet,

@@ -19,7 +19,7 @@ from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.stored_rules_and_synonyms import ObjectKind, stored_entry, written
 from coordinator.algolia.synonym_translation import SYNONYMS
-from coordinator.cli.importers.engine_exports import (
+from coordinator.cli.importers.export_reading import (
     converting,
     read_items,
     read_object,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from common.search_option_parsers import LANGUAGES
-from coordinator.cli.importers.engine_exports import (
+from coordinator.cli.importers.export_reading import (
     converting,
     fetch_object,
     read_items,

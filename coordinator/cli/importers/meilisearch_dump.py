@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from common.search_option_parsers import LANGUAGES, parse_language
-from coordinator.cli.importers.engine_exports import converting, object_of
+from coordinator.cli.importers.export_reading import converting, object_of
 from coordinator.cli.importers.imported_index import (
     FACET_SIZE_MAX,
     ImportedIndex,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from common.search_option_parsers import parse_language
-from coordinator.cli.importers.engine_exports import (
+from coordinator.cli.importers.export_reading import (
     converting,
     fetch,
     fetch_object,

@@ -25,7 +25,7 @@ from common.protocol.messages import (
 from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.facets.match_value_pairs import match_value_pairs
 from shard.collect.grouping.distinct_hits import MatchValues, select_best, values_of
-from shard.collect.nested_elements import docs_without
+from shard.collect.nested_element_collectors import docs_without
 from shard.query.matches import Matches
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Stored items, facet values and fields, as the coordinator fetches them."""
+"""Stored items and fields, as the coordinator fetches them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pytest
 
-from common.protocol.messages import (
-    FacetValuesRequest,
-    FetchRequest,
-    GetRequest,
-)
+from common.protocol.messages import FetchRequest, GetRequest
 from shard.read import corpus_statistics, fetch
 from tests.shard.columns_model import World
 
@@ -37,21 +32,6 @@ def test_fetch_returns_documents_in_the_order_asked_for() -> None:
     found = fetch.fetch(world.snapshot, FetchRequest(1, 1, 1, records))
     assert [orjson.loads(one or b"{}")["id"] for one in found.documents] == [4, 0, 3]
     assert found.marks == ()
-
-
-def test_facet_values_are_the_tail_of_the_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World([{"tags": ["a", "b"]}, {"tags": "c"}])
-    epoch = world.snapshot.dictionaries["tags"].epoch
-    ask = fetch.facet_values
-    monkeypatch.setattr(fetch, "FACET_VALUES_MAX", 1)
-    first = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 0))
-    assert (first.keys, first.sizes) == (b"a", b"\1\0\0\0")
-    monkeypatch.undo()
-    tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
-    assert (tail.epoch, tail.start, tail.keys) == (epoch, 1, b"bc")
-    other = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch + 1, 2))
-    assert (other.epoch, other.start, other.keys) == (epoch, 0, b"abc")
-    assert ask(world.snapshot, FacetValuesRequest(1, "no", 0, 0)).sizes == b""
 
 
 def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from coordinator.cli.commands import main
 from coordinator.cli.importers import elasticsearch
-from coordinator.cli.importers.engine_exports import read_items, read_object
+from coordinator.cli.importers.export_reading import read_items, read_object
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
