@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -274,6 +275,22 @@ async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client
     await hosts.connection.is_heard.wait()
 
     assert [one.name for one in hosts.folder.iterdir()] == [mine]
+
+
+async def test_a_host_whose_folder_of_snapshots_does_not_answer_at_its_start_gives_later(
+    hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ESTALE, "stale file handle")
+
+    hosts.folder.mkdir()
+    await hosts.connection.is_heard.wait()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Path, "glob", refuse)
+        await hosts.restart()
+        async with asyncio.timeout(5):
+            await hosts.connection.is_heard.wait()
+    assert await hosts.take(tmp_path) == Position(7, 8)
 
 
 async def test_a_silent_host_is_given_up(

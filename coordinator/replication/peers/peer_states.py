@@ -78,6 +78,8 @@ class Peers:
         self._state_of_log = state_of_log
         self._known: dict[str, tuple[HostState, float]] = {}
         self._newest_snapshot = ""
+        self._folders: set[tuple[str, int]] = set()
+        """In the folder of snapshots: their names, and when each was changed."""
 
     async def run(self) -> None:
         """Answer the others and poll them for as long as this host runs."""
@@ -88,16 +90,29 @@ class Peers:
         await client.subscribe(f"{self._stream.name}.peers.state", cb=self._answer)
         await client.subscribe(f"{self._stream.name}.peers.forget", cb=self._take_forgetting)
         while True:
+            await asyncio.to_thread(self._look_for_snapshots)
             try:
-                self._newest_snapshot = await asyncio.to_thread(self._find_snapshot)
                 await self.ask()
-            except (LogAway, OSError) as error:
+            except LogAway as error:
                 _log.debug("other hosts cannot be asked", reason=str(error))
             await asyncio.sleep(ASK_SECONDS)
 
-    def _find_snapshot(self) -> str:
-        found = snapshots_on_disk.list_snapshots(self._settings.snapshot_folder)
-        return max((one.created_at for one in found), default="")
+    def _look_for_snapshots(self) -> None:
+        """Note when the newest snapshot was made; read them only if one has come, gone or changed.
+
+        Each reading logs what is no snapshot. A folder that cannot be read has nothing new.
+        """
+        folder = self._settings.snapshot_folder
+        try:
+            folders = set()
+            if folder.is_dir():
+                folders = {(one.name, one.stat().st_mtime_ns) for one in folder.iterdir()}
+            if folders != self._folders:
+                found = snapshots_on_disk.list_snapshots(folder)
+                self._newest_snapshot = max((one.created_at for one in found), default="")
+                self._folders = folders
+        except OSError as error:
+            _log.debug("snapshots cannot be read", reason=error.strerror)
 
     @property
     def own(self) -> HostState:

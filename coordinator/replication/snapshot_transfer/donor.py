@@ -189,10 +189,13 @@ class Donor:
         return self._folder / folder_name(name)
 
     def _remove_all(self) -> None:
-        """Remove the leftovers of an earlier process."""
-        if self._folder.is_dir():
-            for folder in self._folder.glob(folder_name(PREFIX) + "*"):
-                shutil.rmtree(folder, ignore_errors=True)
+        """Remove the leftovers of an earlier process, if the folder can be read now."""
+        try:
+            if self._folder.is_dir():
+                for folder in self._folder.glob(folder_name(PREFIX) + "*"):
+                    shutil.rmtree(folder, ignore_errors=True)
+        except OSError as error:  # of another machine, as may be, which does not answer
+            _log.warning("copies for other hosts are not removed", reason=error.strerror)
 
 
 def _read_part(path: Path, offset: int) -> bytes:

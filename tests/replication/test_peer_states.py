@@ -1,0 +1,85 @@
+"""The other hosts, as this one knows them, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinator.replication.peers.peer_states import Peers
+from coordinator.snapshots.snapshots_on_disk import (
+    SNAPSHOT_FORMAT,
+    ServiceSnapshot,
+    write_snapshot,
+)
+
+
+class _Stream:
+    """A log that is connected, and on which no other host answers."""
+
+    name = "log"
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    def client(self) -> _Stream:
+        return self
+
+    async def subscribe(self, subject: str, cb: Any) -> None:
+        pass
+
+    async def ask_all(self, subject: str, seconds: float, enough: int) -> list[bytes]:
+        self.asked.set()
+        return []
+
+
+def _peers(folder: Any, stream: _Stream | None = None) -> Peers:
+    host: Any = SimpleNamespace(
+        id="b41d", stream=stream, settings=SimpleNamespace(snapshot_folder=folder)
+    )
+    return Peers(host, lambda: None)  # type: ignore[arg-type, return-value]
+
+
+class _StaleFolder:
+    """A folder of another machine, which does not answer any more."""
+
+    def is_dir(self) -> bool:
+        return True
+
+    def iterdir(self) -> Any:
+        raise OSError(errno.ESTALE, "stale file handle")
+
+
+async def test_hosts_are_asked_also_where_the_folder_of_snapshots_cannot_be_read() -> None:
+    stream = _Stream()
+    running = asyncio.create_task(_peers(_StaleFolder(), stream).run())
+    try:
+        async with asyncio.timeout(5):
+            await stream.asked.wait()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def test_what_is_no_snapshot_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    peers = _peers(tmp_path)
+    (tmp_path / "copied").mkdir()  # and not complete yet
+    for _ in range(3):
+        peers._look_for_snapshots()
+    assert peers._newest_snapshot == ""
+    assert [one.getMessage() for one in caplog.records] == ["not a snapshot"]
+
+    made = ServiceSnapshot(SNAPSHOT_FORMAT, "copied", "2026-11-27", "facetd", 1, (), ())
+    write_snapshot(tmp_path / "copied", made)
+    peers._look_for_snapshots()
+    assert peers._newest_snapshot == "2026-11-27"
+    (tmp_path / "copied").rename(tmp_path / "copied.partial")
+    peers._look_for_snapshots()
+    assert peers._newest_snapshot == ""
