@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +21,7 @@ from coordinator.replication.host.replica_file import (
     write_replica,
 )
 from coordinator.replication.log.log_stream import LogStream
+from coordinator.replication.placement import placement_table as module
 from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.routes.hosts import remove_host
 from coordinator.settings import Settings
@@ -116,6 +119,37 @@ def test_a_copy_that_is_damaged_counts_as_none(tmp_path: Path, content: bytes) -
     path.write_bytes(content)
 
     assert store.copied() is None
+
+
+async def test_a_disk_that_refuses_the_copy_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The table is read once a second, and the disk may be full for days."""
+    store = TableStore(cast(LogStream, None), 3, 1, tmp_path / "placement.json")
+    content = msgspec.json.encode(TABLE)
+
+    class Bucket:
+        async def get(self, key: str) -> SimpleNamespace:
+            return SimpleNamespace(value=content, revision=1)
+
+    async def opened() -> Bucket:
+        return Bucket()
+
+    def refuse(path: Path, content: bytes, *, mode: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "_opened", opened)
+    with caplog.at_level("WARNING", logger="facetd"):
+        with monkeypatch.context() as full:
+            full.setattr(module, "write_atomically", refuse)
+            for _ in range(3):
+                assert await store.read() == TABLE
+        assert len(caplog.records) == 1
+
+        await store.read()
+
+    assert len(caplog.records) == 1
+    assert store.copied() == TABLE
 
 
 class _Hosts:

@@ -175,6 +175,8 @@ class TableStore:
         self._num_replicas = num_replicas
         self._path = path
         self._copied = b""
+        self._refusal: str | None = None
+        """Why the disk did not take the copy the last time; None: it did."""
         self._copying = asyncio.Lock()
         self._store: KeyValue | None = None
 
@@ -257,6 +259,10 @@ class TableStore:
         try:
             write_atomically(self._path, content + b"\n", mode=0o600)
         except OSError as error:
-            _log.warning("placement.json cannot be written", reason=error.strerror)
+            reason = error.strerror or str(error)
+            if reason != self._refusal:  # the table is read, and copied, once a second
+                _log.warning("placement.json cannot be written yet", reason=reason)
+            self._refusal = reason
         else:
             self._copied = content
+            self._refusal = None
