@@ -5,9 +5,9 @@ An index and its items:
     index_configuration  its facets, fields, languages …; parsed by index_configuration_parser,
                          with index_configuration_value_checks
     search_option_parsers  how to search and count: options that it shares with requests
-    foreign_setting_hints  settings of other engines, and what takes their place
+    settings_of_other_engines  settings of other engines, and what takes their place
     value_kinds_and_facet_keys  the values of items; changes of stored ones: partial_updates
-    query              the abstract syntax of a search
+    query_syntax_tree  the abstract syntax of a search
     term_weights       statistics → weights
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     item_placement     id → shard

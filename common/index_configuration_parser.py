@@ -20,7 +20,6 @@ from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.analysis.language_and_typos_by_field import TypoLengths
 from common.boosts import parse_boosts
-from common.foreign_setting_hints import FOREIGN_SETTINGS
 from common.index_configuration import (
     FACET_SIZE_DEFAULT,
     GEO_FIELD,
@@ -47,6 +46,7 @@ from common.search_option_parsers import (
     parse_typo_lengths,
     parse_weighted_field,
 )
+from common.settings_of_other_engines import FOREIGN_SETTINGS
 from common.term_weights import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 

@@ -67,7 +67,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from common.query import NUM_MATCH_KINDS, MatchKind
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind
 
 K1_DEFAULT: Final = 0.8
 B_DEFAULT: Final = 0.68

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from common.limits import Limits
-from common.query import And, AnyOf, Filter, Not, Or, Range
+from common.query_syntax_tree import And, AnyOf, Filter, Not, Or, Range
 from common.value_kinds_and_facet_keys import facet_key
 from coordinator.parameters.value_parsers import Mistake, json_of_text
 

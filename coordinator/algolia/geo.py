@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from common.limits import Limits
-from common.query import Filter, GeoBox, Or
+from common.query_syntax_tree import Filter, GeoBox, Or
 from coordinator.parameters.geo import Point, polygon_of, read_metres, read_point
 from coordinator.parameters.value_parsers import Mistake, json_of_text
 

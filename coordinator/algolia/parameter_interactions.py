@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from common.query import GeoRadius, Or
+from common.query_syntax_tree import GeoRadius, Or
 from coordinator.algolia.filters import facet_condition
 from coordinator.algolia.parameter_errors import UNHONOURED, wrong
 from coordinator.algolia.search_draft import AlgoliaDraft, Condition

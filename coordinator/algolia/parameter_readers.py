@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from common.query import And
+from common.query_syntax_tree import And
 from common.search_option_parsers import parse_language
 from coordinator.algolia.filters import (
     facet_filter,

@@ -27,7 +27,7 @@ from common.boosts import timestamp_of
 from common.curation_rules import NAME_CHARS_MAX, POSITION_MAX
 from common.item_placement import ID_BYTES_MAX, canonical_id
 from common.limits import DEFAULT_LIMITS
-from common.query import And, AnyOf, Filter
+from common.query_syntax_tree import And, AnyOf, Filter
 from coordinator.algolia.filters import (
     expression_of,
     facet_condition,

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from common.index_configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.algolia.filters import FacetFilter
 from coordinator.parameters.request_decoding import RawParameters
 

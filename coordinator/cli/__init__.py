@@ -10,7 +10,7 @@ loading              load, from `sources`; its options: source_options, configur
                      be meant; load_progress: its bar; bulk_updates: --update;
                      proposed_geo_point; proposed_configuration, index_name_and_removal: the
                      index that a load, an import or a followed table makes
-engine_import        import, from other engines: `importers`
+import_from_other_engines  import, from other engines: `importers`
 following_postgres   follow a table of PostgreSQL
 indexes              status, configure, rename, copy, alias, delete, open; snapshots
 keys                 API keys; analytics: frequent searches

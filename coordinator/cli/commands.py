@@ -47,7 +47,9 @@ SECTIONS: Final = {
             "export", "exporting", "Write all items of INDEX as they were stored, one a line."
         ),
         CommandEntry(
-            "import", "engine_import", "Import an index from another engine, with its settings."
+            "import",
+            "import_from_other_engines",
+            "Import an index from another engine, with its settings.",
         ),
     ),
     "Indexes": (

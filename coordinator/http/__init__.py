@@ -37,5 +37,5 @@ The API describes itself:
     schemas/           bodies and responses
     error_codes        every code, its status and meaning
     missing_page       for browsers, where there is no page
-    foreign_endpoints  which of our pages serves instead of another engine's
+    endpoints_of_other_engines  which of our pages serves instead of another engine's
 """

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from common.errors import Forbidden, InvalidRequest, NotFound
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.http.tenant_tokens import signing_key
 from coordinator.parameters.filter_parser import parse_filter
 

@@ -38,7 +38,7 @@ from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
 from coordinator.http.api_keys import ANYBODY, Action
 from coordinator.http.client_address import TrustedProxies, client_of
 from coordinator.http.cors import PREFLIGHT
-from coordinator.http.foreign_endpoints import page_instead
+from coordinator.http.endpoints_of_other_engines import page_instead
 from coordinator.http.host_and_origin import check_origin
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.catalog.index_names import ALL_INDEXES, is_reserved
-from coordinator.http.foreign_endpoints import page_instead
+from coordinator.http.endpoints_of_other_engines import page_instead
 from coordinator.http.route import Route
 
 if TYPE_CHECKING:

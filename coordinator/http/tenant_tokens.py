@@ -22,7 +22,7 @@ import msgspec
 
 from common.errors import InvalidRequest, Unauthorized
 from common.limits import Limits
-from common.query import And, Filter
+from common.query_syntax_tree import And, Filter
 from coordinator.parameters.filter_parser import parse_filter
 
 CLAIMS: Final = ("exp", "iat", "nbf", "iss", "sub", "jti", "actions", "indexes", "filter")

@@ -20,5 +20,5 @@ facet_options       options by facet; facet_ranges_and_cube: counts by interval,
                     counts; tree_options: of category trees
 sort_keys           sort keys; highlight_options: and of snippets; fields_not_searchable
 curation_rule_evaluation  the curation rules that apply to one search, and their effect
-foreign_parameters  parameters of other engines, and their equivalents here
+parameters_of_other_engines  parameters of other engines, and their equivalents here
 """

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from common.errors import ServiceError
-from coordinator.parameters.foreign_parameters import MISPLACED
 from coordinator.parameters.mistakes import Mistakes
 from coordinator.parameters.parameters_from_draft import check_groups, search_parameters
+from coordinator.parameters.parameters_of_other_engines import MISPLACED
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.search_draft import SearchDraft
 from coordinator.parameters.value_parsers import Mistake, json_of_text

@@ -17,7 +17,7 @@ from typing import Any
 from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, elements_of
-from common.query import And, AnyOf, Filter, Not, Or, Same, Under
+from common.query_syntax_tree import And, AnyOf, Filter, Not, Or, Same, Under
 from coordinator.parameters.filter_objects import (
     OBJECT_KEYS,
     FilterObjects,
@@ -25,7 +25,7 @@ from coordinator.parameters.filter_objects import (
     scalar_fields_of,
 )
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.parameters.foreign_parameters import MISPLACED
+from coordinator.parameters.parameters_of_other_engines import MISPLACED
 from coordinator.parameters.parsed_parameters import NamedField, level_of
 from coordinator.parameters.sort_keys import geo_field_of
 from coordinator.parameters.value_parsers import Mistake, check_field, text

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from common.query import (
+from common.query_syntax_tree import (
     AllOf,
     And,
     AnyOf,

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from common.index_configuration import GEO_FIELD
 from common.limits import DEFAULT_LIMITS, Limits
-from common.query import (
+from common.query_syntax_tree import (
     And,
     AnyOf,
     Contains,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from common.limits import Limits
-from common.query import GeoBox, GeoPolygon, GeoRadius
+from common.query_syntax_tree import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.value_parsers import Mistake, check_members
 
 Point: TypeAlias = tuple[float, float]

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest
-from coordinator.parameters.foreign_parameters import equivalent
+from coordinator.parameters.parameters_of_other_engines import equivalent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from common.protocol.messages import (
     RangeRequest,
     SortKey,
 )
-from common.query import Filter, Same
+from common.query_syntax_tree import Filter, Same
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.parameters.request_decoding import RawParameters
 

@@ -31,7 +31,7 @@ from coordinator.parameters import (
     tree_options,
 )
 from coordinator.parameters.fields_not_searchable import not_searched, unsearched
-from coordinator.parameters.foreign_parameters import MISPLACED
+from coordinator.parameters.parameters_of_other_engines import MISPLACED
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.value_parsers import (

@@ -18,7 +18,7 @@ from msgspec import Struct
 from common.analysis.analyzer import Analyzer
 from common.index_configuration import IndexConfiguration
 from common.process.loop_scheduler import run_to_completion
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.coordinator_cache_budget import CacheBudget

@@ -24,7 +24,7 @@ from common.errors import NotFound
 from common.json.strings_by_path import texts_of
 from common.limits import Limits
 from common.protocol.messages import FilterClause
-from common.query import Ids, Not, Or
+from common.query_syntax_tree import Ids, Not, Or
 from common.search_option_parsers import SearchableField
 from common.term_weights import inverse_doc_freq
 from coordinator.catalog.catalog import Index

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from common.limits import Limits
-    from common.query import Filter
+    from common.query_syntax_tree import Filter
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
     from coordinator.http.services import Services

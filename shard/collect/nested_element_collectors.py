@@ -18,7 +18,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
-from common.query import And, Filter, Same
+from common.query_syntax_tree import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters.filter_bitsets import KEYS_FAST_MAX, element_view, resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column

@@ -14,7 +14,7 @@ import numpy as np
 from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
 from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
-from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived_values import derived
 from shard.query.bm25_statistics.filtered_statistics import (

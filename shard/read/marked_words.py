@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from common.analysis.analyzer import Token
 from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
-from common.query import Word
+from common.query_syntax_tree import Word
 from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
 from shard.read.query_word_matching import QueryWords, alternatives_of
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from shard.collect.facets.bucket_counts import all_ranges, group_of
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.top_hits.segment_top_k import first_docs_by

@@ -18,7 +18,7 @@ import numpy as np
 from common.analysis.language_and_typos_by_field import FieldClass
 from common.analysis.stemmer import stem
 from common.deadline import check_call
-from common.query import MatchKind, Word
+from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary

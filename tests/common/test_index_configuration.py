@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from common.foreign_setting_hints import FOREIGN_SETTINGS
 from common.index_configuration import effective
 from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS, Limits
 from common.search_option_parsers import SearchableField, parse_match, parse_typo
+from common.settings_of_other_engines import FOREIGN_SETTINGS
 
 
 def errors_of(document: object) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.query import NUM_MATCH_KINDS, MatchKind
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind
 from common.term_weights import (
     CHOSEN_STEM_FACTOR,
     CHOSEN_WORDS_MAX,

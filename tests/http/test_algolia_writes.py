@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import ConfigurationSwitched
 from common.protocol.write_operations_and_outcomes import Outcome
-from common.query import Range
+from common.query_syntax_tree import Range
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.write.write_result import WriteResult

@@ -21,7 +21,7 @@ from common.protocol.messages import (
     StatisticsRequest,
     TextQuery,
 )
-from common.query import Phrase, Word
+from common.query_syntax_tree import Phrase, Word
 from common.shard_settings import ShardSettings
 from common.term_weights import clause_weights
 from shard.caches.background_derivation import BACKGROUND_TASKS

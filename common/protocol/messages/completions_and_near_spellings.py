@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages.message import Message
-from common.query import Filter
+from common.query_syntax_tree import Filter
 
 
 class TermsRequest(Message, frozen=True, array_like=True):

@@ -12,7 +12,7 @@ from common.protocol.messages.text_query_and_statistics import (
     StatisticsRequest,
     TextQuery,
 )
-from common.query import Filter, Same
+from common.query_syntax_tree import Filter, Same
 
 
 class FilterClause(Message, frozen=True, array_like=True):

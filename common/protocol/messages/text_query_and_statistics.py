@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages.message import Message
-from common.query import Clause, Filter, Word
+from common.query_syntax_tree import Clause, Filter, Word
 
 
 class StatisticsRequest(Message, frozen=True, array_like=True):

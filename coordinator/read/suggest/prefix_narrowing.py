@@ -28,7 +28,7 @@ from common.analysis.analyzer import is_run
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.index_configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.text.completions_and_near_spellings import NearTerm

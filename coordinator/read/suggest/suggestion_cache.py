@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from common.protocol.messages import FilterClause
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.parameters.parsed_parameters import SuggestParameters
 from coordinator.read.suggest.prefix_narrowing import CompletionContext, KnownPrefix

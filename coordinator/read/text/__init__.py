@@ -9,5 +9,5 @@ word_corrections       what a mistyped word may be meant to be: prefix_edit_dist
 completions_and_near_spellings
                        words of the index near a text
 query_respelling       another spelling of a query
-existing_fields        fields that items have; from statistics, too
+fields_reported_by_shards  fields that items have; from statistics, too
 """

@@ -25,7 +25,7 @@ from msgspec import Struct
 from common.deadline import Deadline
 from common.protocol.messages import TermsRequest, TermsResponse
 from common.protocol.methods import TERMS
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather, gather_each

@@ -24,7 +24,7 @@ from common.protocol.messages import (
     StatisticsResponse,
     TextQuery,
 )
-from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import (
     COMPLETIONS_MAX,
     WHOLE_FIELDS_MAX,

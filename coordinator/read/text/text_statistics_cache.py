@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, TypeAlias
 from common.deadline import Deadline
 from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsResponse, TextQuery
 from common.protocol.methods import STATISTICS
-from common.query import Filter, Word
+from common.query_syntax_tree import Filter, Word
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.coordinator_cache_budget import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.read.text.existing_fields import ExistingFields
+from coordinator.read.text.fields_reported_by_shards import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 from coordinator.read.text.word_corrections import Corrections, choose_corrections
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from common.query import MatchKind, Word
+from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.noisy_channel import likelihood
 from coordinator.read.text.prefix_edit_distance import edit_distances

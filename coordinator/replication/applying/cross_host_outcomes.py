@@ -16,7 +16,7 @@ from common.protocol.methods import OUTCOMES
 from coordinator.cluster.shard_copies import PlacedShards
 from coordinator.replication.applying.entry_applying import Applier
 from coordinator.replication.applying.joined_write_groups import DividedGroup, joined
-from coordinator.replication.applying.recent_outcomes import RecentOutcomes
+from coordinator.replication.applying.recent_write_group_outcomes import RecentOutcomes
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges

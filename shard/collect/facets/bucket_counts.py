@@ -23,7 +23,7 @@ import numpy as np
 
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
-from common.query import And, Exists, Filter, Not, Range, Same
+from common.query_syntax_tree import And, Exists, Filter, Not, Range, Same
 from shard.collect.facets.calendar_buckets import calendar_buckets
 from shard.collect.facets.geo_counts import count_points
 from shard.collect.facets.histograms import (

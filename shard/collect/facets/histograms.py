@@ -21,7 +21,7 @@ import numpy as np
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
-from common.query import Same
+from common.query_syntax_tree import Same
 from shard.caches.derived_values import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.match_value_pairs import are_among

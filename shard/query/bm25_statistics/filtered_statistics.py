@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.analysis.language_and_typos_by_field import Languages
-    from common.query import Filter, Word
+    from common.query_syntax_tree import Filter, Word
     from shard.segment.snapshot import SegmentView, Snapshot
 
 

@@ -18,7 +18,7 @@ from common.analysis.language_and_typos_by_field import Languages
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64
-from common.query import MatchKind, Word
+from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache

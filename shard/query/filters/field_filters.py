@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import numpy as np
 
-from common.query import AllOf, AnyOf, Contains, Range, StartsWith
+from common.query_syntax_tree import AllOf, AnyOf, Contains, Range, StartsWith
 from common.value_kinds_and_facet_keys import WHOLE_FLOAT_MAX, number_text
 from shard.query.filters.starts_with_and_contains import (
     fold_key,

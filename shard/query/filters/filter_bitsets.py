@@ -34,7 +34,7 @@ from common.item_placement import hash_id
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import U32Array, U64Array, uint64
-from common.query import (
+from common.query_syntax_tree import (
     AllOf,
     And,
     AnyOf,

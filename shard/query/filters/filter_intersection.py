@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from common.query import Filter
+from common.query_syntax_tree import Filter
 from shard.query.filters.disjunctive_facets import intersection
 from shard.query.filters.filter_bitsets import resolve
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from common.query import AllOf, And, AnyOf, Filter
+from common.query_syntax_tree import AllOf, And, AnyOf, Filter
 from shard.query.filters.disjunctive_facets import narrow_each
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.filters.filter_intersection import narrow, resolve_groups

@@ -43,7 +43,7 @@ from msgspec import Struct, structs
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
 from common.deadline import check_call
-from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache

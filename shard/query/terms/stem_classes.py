@@ -14,7 +14,7 @@ import xxhash
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
-from common.query import Word
+from common.query_syntax_tree import Word
 from shard.caches.derived_values import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.segment.text.text_index import text_index

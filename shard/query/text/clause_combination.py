@@ -27,7 +27,7 @@ from common.kernels.types import (
     uint16,
     uint64,
 )
-from common.query import NUM_MATCH_KINDS, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_members

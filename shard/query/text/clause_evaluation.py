@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments
-from common.query import Clause, Phrase, Word
+from common.query_syntax_tree import Clause, Phrase, Word
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import phrase_terms, search_phrase

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.analyzer import is_run
-from common.query import MatchKind, Phrase, Word
+from common.query_syntax_tree import MatchKind, Phrase, Word
 from common.term_weights import WHOLE_FIELD_FACTOR
 from shard.query.proximity.occurrences import WORDS_MAX
 from shard.query.proximity.proximity_scores import CHAIN_MAX, RUN_PAIR_FACTOR, proximity_bound

@@ -24,7 +24,7 @@ import numpy as np
 from common.kernels.array_growth import grown_rows
 from common.kernels.decorator import kernel
 from common.kernels.types import Rows, U32Array
-from common.query import Phrase, Word
+from common.query_syntax_tree import Phrase, Word
 from shard.query.scoring.bm25f import (
     FREQ_UNIT,
     SCORE_UNIT,

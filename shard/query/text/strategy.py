@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from common.query import Word
+from common.query_syntax_tree import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
 from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms

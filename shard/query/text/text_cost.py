@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from common.query import Clause, Word
+from common.query_syntax_tree import Clause, Word
 from shard.query.terms.expansion import expand_word, is_known
 from shard.query.text.prepared_query import phrase_words
 from shard.segment.text.text_index import text_index

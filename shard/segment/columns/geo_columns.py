@@ -32,7 +32,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
-from common.query import Area, GeoBox, GeoPolygon, GeoRadius
+from common.query_syntax_tree import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.nested_elements import Elements

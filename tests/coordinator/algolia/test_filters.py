@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.limits import DEFAULT_LIMITS, Limits
-from common.query import And, AnyOf, Filter, Not, Or, Range
+from common.query_syntax_tree import And, AnyOf, Filter, Not, Or, Range
 from coordinator.algolia.filters import (
     expression_of,
     facet_condition,

@@ -15,7 +15,7 @@ from common.errors import InvalidRequest, NotFound
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
-from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
+from common.query_syntax_tree import AnyOf, GeoBox, GeoRadius, Or, Range
 from coordinator.algolia.parameter_interactions import POST, PRE
 from coordinator.algolia.parameter_table import BY_NAME, ROWS
 from coordinator.algolia.responses import highlighted_value, search_answer

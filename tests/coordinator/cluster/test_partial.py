@@ -12,7 +12,7 @@ from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
-from common.query import NUM_MATCH_KINDS, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.coordinator_cache_budget import CacheBudget

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import MethodNotAllowed, NotFound
-from coordinator.http import foreign_endpoints
+from coordinator.http import endpoints_of_other_engines
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Route
 from coordinator.http.routing import Router
@@ -146,7 +146,7 @@ def test_a_mistyped_page_is_answered_with_the_nearest(path: str, meant: str) -> 
 
 def test_what_is_named_instead_exists() -> None:
     known = {f"{route.method} {route.path}" for route in ROUTES}
-    for page in foreign_endpoints._PAGES:
+    for page in endpoints_of_other_engines._PAGES:
         named = re.findall(r"(?:GET|POST|PUT|PATCH|DELETE) /[^\s?:;,]+", page.instead)
         assert named or "there is nothing to" in page.instead
         assert known.issuperset(named), page

@@ -14,7 +14,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
-from common.query import And, AnyOf
+from common.query_syntax_tree import And, AnyOf
 from coordinator.catalog.catalog import Catalog
 from coordinator.http import access_control
 from coordinator.http.access_control import Guard

@@ -14,7 +14,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin
-from common.query import AnyOf, Ids, Not
+from common.query_syntax_tree import AnyOf, Ids, Not
 from coordinator.parameters.curation_rule_evaluation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_parsing import parse_search

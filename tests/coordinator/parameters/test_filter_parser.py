@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS, Limits
-from common.query import (
+from common.query_syntax_tree import (
     And,
     AnyOf,
     Contains,

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.limits import Limits
-from common.query import AnyOf
+from common.query_syntax_tree import AnyOf
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.filter_tokens import FilterToken, FilterTokens
 

@@ -16,10 +16,10 @@ from common.errors import InvalidRequest, NotFound, ServiceError
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
-from common.query import AllOf, And, AnyOf, Exists, Not, Range
+from common.query_syntax_tree import AllOf, And, AnyOf, Exists, Not, Range
 from common.search_option_parsers import SearchableField
-from coordinator.parameters.foreign_parameters import FOREIGN
 from coordinator.parameters.parameter_table import FACET_BY_NAME, SEARCH_BY_NAME
+from coordinator.parameters.parameters_of_other_engines import FOREIGN
 from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.request_decoding import QueryText, decode_object, query_parameters
 from coordinator.parameters.request_parsing import (

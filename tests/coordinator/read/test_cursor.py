@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
-from common.query import AnyOf, Range
+from common.query_syntax_tree import AnyOf, Range
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import INLINE_CHARS_MAX, Cursor, search_hash
 

@@ -11,7 +11,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.protocol.messages import FacetRequest
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
-from common.query import Exists, Same
+from common.query_syntax_tree import Exists, Same
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.facets.facet_counts import count_facets, facet_counter
 from shard.partition.merge_and_flush import work

@@ -8,7 +8,7 @@ import pytest
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES, MIB, LruCache
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25_statistics.segment_statistics import doc_freqs

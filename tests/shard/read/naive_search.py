@@ -12,7 +12,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
-from common.query import AnyOf
+from common.query_syntax_tree import AnyOf
 from tests.common.protocol.packed_model import unpack
 from tests.shard.columns_model import FACETS, Item, World
 from tests.shard.query.filters.test_filters import conditions, keys, passes

@@ -18,7 +18,7 @@ from common.protocol.messages import (
     FilterClause,
     RangeRequest,
 )
-from common.query import AnyOf
+from common.query_syntax_tree import AnyOf
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.collect.facets import facet_counts
 from shard.read import searcher

@@ -13,7 +13,7 @@ from common.protocol.messages import (
     FilterClause,
     SortKey,
 )
-from common.query import Range
+from common.query_syntax_tree import Range
 from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.collect.grouping.distinct_hits import MatchValues
 from shard.read import searcher

@@ -17,7 +17,7 @@ from common.protocol.messages import (
     StatisticsRequest,
     TextQuery,
 )
-from common.query import NUM_MATCH_KINDS, AnyOf, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, AnyOf, Word
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.terms import expansion
 from shard.query.text import text_cost

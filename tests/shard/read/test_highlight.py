@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
-from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
 from shard.read.marked_words import Marker

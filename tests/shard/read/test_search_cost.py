@@ -21,7 +21,17 @@ from common.protocol.messages import (
     TextQuery,
     ValueStatisticsRequest,
 )
-from common.query import NUM_MATCH_KINDS, AllOf, And, AnyOf, Contains, Range, Same, Under, Word
+from common.query_syntax_tree import (
+    NUM_MATCH_KINDS,
+    AllOf,
+    And,
+    AnyOf,
+    Contains,
+    Range,
+    Same,
+    Under,
+    Word,
+)
 from shard.collect import nested_element_collectors
 from shard.collect.top_hits import segment_top_k
 from shard.query.filters import filter_bitsets

@@ -19,7 +19,7 @@ from common.protocol.messages import (
     FilterClause,
     TermsRequest,
 )
-from common.query import AllOf, And, AnyOf, Filter, Not
+from common.query_syntax_tree import AllOf, And, AnyOf, Filter, Not
 from shard.query.filters import disjunctive_facets, filter_only_matches
 from shard.query.spelling.completions_and_near_spellings import near_terms
 from shard.read import searcher

@@ -20,7 +20,7 @@ from common.protocol.messages import (
     SortKey,
     TextQuery,
 )
-from common.query import NUM_MATCH_KINDS, AnyOf, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, AnyOf, Word
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.query.text.prepared_query import PreparedQuery
 from shard.read import matching, searcher

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.noisy_channel import LIKELIER
 from coordinator.read.text.word_corrections import RARER, Corrections, choose_corrections

@@ -8,7 +8,7 @@ import pytest
 
 from common.facet_dictionary import FacetDictionary
 from common.protocol.messages import RangeRequest
-from common.query import Under
+from common.query_syntax_tree import Under
 from shard.caches.lru_cache import MIB, LruCache
 from shard.collect.facets import tree_counts
 from shard.collect.facets.bucket_counts import count_ranges

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.query import (
+from common.query_syntax_tree import (
     AllOf,
     And,
     AnyOf,

@@ -11,7 +11,7 @@ import pytest
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, Phrase, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.query.proximity.occurrences import WordTerms
 from shard.query.pruning.block_max_conjunction import DEEP_HITS_MIN, best_of_term, choose_pruning

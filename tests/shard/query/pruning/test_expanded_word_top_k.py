@@ -10,7 +10,7 @@ from msgspec import structs
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import MatchKind, Word
+from common.query_syntax_tree import MatchKind, Word
 from shard.query.pruning import expanded_word_top_k
 from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import Evaluation

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from common.protocol.messages import TermsRequest
-from common.query import AnyOf
+from common.query_syntax_tree import AnyOf
 from shard.query.spelling import completions_and_near_spellings
 from shard.query.spelling.completions_and_near_spellings import (
     _count_sets,

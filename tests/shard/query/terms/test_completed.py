@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.language_and_typos_by_field import Languages
-from common.query import Word
+from common.query_syntax_tree import Word
 from shard.query.terms.expansion import expand_word, is_known
 from shard.segment.field_registry import FieldRegistry
 from tests.shard.text_model import make_segment

@@ -11,7 +11,7 @@ import pytest
 from common.analysis import stemmer
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.terms import expansion, stem_classes

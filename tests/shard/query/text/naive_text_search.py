@@ -14,7 +14,7 @@ from common.analysis.accented_spellings import is_spelling
 from common.analysis.language_and_typos_by_field import Languages
 from common.analysis.stemmer import stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from common.term_weights import (
     CHOSEN_WORDS_MAX,
     CORRECTED_FORMS_MAX,

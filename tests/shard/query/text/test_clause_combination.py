@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.analysis.language_and_typos_by_field import Languages
-from common.query import Word
+from common.query_syntax_tree import Word
 from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, Phrase
+from common.query_syntax_tree import NUM_MATCH_KINDS, Phrase
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
 from shard.query.text.text_search import match_text

@@ -16,7 +16,7 @@ from pyroaring import FrozenBitMap
 
 from common.analysis.language_and_typos_by_field import FieldClass, Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.text.clause_evaluation import Evaluation

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
-from common.query import GeoBox, GeoPolygon, GeoRadius
+from common.query_syntax_tree import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
 from shard.caches.lru_cache import MIB, LruCache
 from shard.segment.builder.segment_builder import SegmentBuilder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages import ApplyResponse
-from coordinator.replication.applying.recent_outcomes import RecentOutcomes
+from coordinator.replication.applying.recent_write_group_outcomes import RecentOutcomes
 
 
 def test_the_newest_are_kept() -> None:

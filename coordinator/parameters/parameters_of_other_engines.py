@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from common.foreign_setting_hints import hints_by_name
+from common.settings_of_other_engines import hints_by_name
 
 _FILTER: Final = (
     'filter takes an expression (year >= 1990 AND tags = a), filters an object ({"tags": ["a"]})'
