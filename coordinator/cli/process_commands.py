@@ -84,7 +84,7 @@ def coordinator(
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator_process import Inheritance, run
-    from coordinator.process.coordinator_slots import CoordinatorSlot
+    from coordinator.process.inherited_coordinator_slots import CoordinatorSlot
 
     settings = load_settings(config_file, flags)
     ours = None if slot is None else CoordinatorSlot.of_argument(slot)

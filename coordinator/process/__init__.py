@@ -4,7 +4,7 @@ supervisor           starts, watches, restarts and stops all others
 child_process        one of them, made by fork_server_client (they import
                      aiohttp_without_certificates)
 startup_listener     answers until the coordinator listens; port_conflict: who else has the port
-coordinator_slots    what several coordinators inherit
+inherited_coordinator_slots  what several coordinators inherit
 kernel_preparation   compiled kernels for all
 
 coordinator_process  the process that owns the data; its components: service_factory

@@ -43,8 +43,8 @@ from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import let_processes_find_us
 from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child_process import Child
-from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
+from coordinator.process.inherited_coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.kernel_preparation import prepare_kernels
 from coordinator.process.port_conflict import (
     PORT_TRY_SECONDS,

@@ -6,7 +6,7 @@
     snippet   The <em>Green</em> <em>Mile</em> &amp;…                       (3 words)
 
 The analyzer that built the index also tokenizes here; each word is compared with the query's words
-(`query_word_matching`), those of the best tier are marked (`marked_words`), and texts are shown
+(`highlight_word_matching`), those of the best tier are marked (`marked_words`), and texts are shown
 whole or cut (`snippets`).
 
 Everything is a function of the document's bytes, the query and the options; it needs no index.

@@ -18,7 +18,7 @@ from common.analysis.language_and_typos_by_field import Languages
 from common.deadline import check_call
 from common.query_syntax_tree import Word
 from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
-from shard.read.query_word_matching import QueryWords, alternatives_of
+from shard.read.highlight_word_matching import QueryWords, alternatives_of
 
 if TYPE_CHECKING:
     from common.protocol.messages import ScoredClause

@@ -19,8 +19,8 @@ from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query_syntax_tree import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
+from shard.read.highlight_word_matching import QueryWords
 from shard.read.marked_words import Marker
-from shard.read.query_word_matching import QueryWords
 from tests.shard.query.text.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings
 

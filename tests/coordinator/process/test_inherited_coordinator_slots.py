@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from coordinator.process.coordinator_slots import CoordinatorSlots
+from coordinator.process.inherited_coordinator_slots import CoordinatorSlots
 
 
 def _has_ipv6() -> bool:
