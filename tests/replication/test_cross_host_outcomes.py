@@ -10,13 +10,16 @@ from unittest.mock import AsyncMock
 import numpy as np
 
 from common.deadline import NEVER
-from common.protocol.messages import ApplyResponse
+from common.errors import DeadlineExceeded
+from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
+from coordinator.cluster.shard_copies import STALLED_SECONDS
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.applying.joined_write_groups import DividedGroup
 from coordinator.replication.host.host_background_tasks import HostTasks
 from coordinator.replication.host.pending_changes import PendingChange, PendingChanges
 from coordinator.replication.log.log_entries import WriteGroup, operations_of
+from coordinator.replication.placement.own_placement import OwnPlacement
 from coordinator.write.write_batch import WriteBatch
 
 NUM_SHARDS = 3
@@ -71,3 +74,39 @@ async def test_shards_that_store_a_position_alone_are_not_asked_for_outcomes() -
     np.testing.assert_array_equal(applied.outcomes, [Outcome.UPDATED if shard else Outcome.CREATED])
     serving.wait_for.assert_awaited_once_with(5, NEVER)  # by then all shards have the position
     await tasks.stop()
+
+
+class _OtherHost:
+    """Has a copy of every shard, and applies nothing if it stands still."""
+
+    def __init__(self, address: str, *, stands_still: bool) -> None:
+        self.address = address
+        self.stands_still = stands_still
+        self.waited_ms = 0
+
+    def kept_from(self, shard: int) -> int:
+        return 0
+
+    async def outcomes(self, request: GroupOutcomesRequest, timeout_ms: int) -> ApplyResponse:
+        if self.stands_still:
+            self.waited_ms += timeout_ms
+            raise DeadlineExceeded("no response in time")
+        return ApplyResponse(bytes([Outcome.UPDATED]))
+
+
+async def test_a_copy_that_stands_still_is_asked_no_longer_than_it_is_read() -> None:
+    """A host with a full disk: writes of the others waited for it for five seconds."""
+    full, other = _OtherHost("a", stands_still=True), _OtherHost("b", stands_still=False)
+    placement = cast(
+        OwnPlacement,
+        SimpleNamespace(
+            _cluster=SimpleNamespace(here={}),
+            _known=SimpleNamespace(others={"a": full, "b": other}),
+            _placed=SimpleNamespace(shards=[SimpleNamespace(host=full)]),
+        ),
+    )
+
+    found = await OwnPlacement.outcomes(placement, 1, 5, 0)
+
+    assert found.outcomes == bytes([Outcome.UPDATED])
+    assert 0 < full.waited_ms <= 1000 * STALLED_SECONDS

@@ -18,7 +18,7 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.setting_conversion import SettingError
-from coordinator.cluster.shard_copies import PlacedShards
+from coordinator.cluster.shard_copies import STALLED_SECONDS, PlacedShards
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.following.log_following import Follower
 from coordinator.replication.host.host_background_tasks import HostTasks
@@ -38,7 +38,9 @@ READ_SECONDS: Final = 1.0
 LISTEN_SECONDS: Final = 0.5
 """Pause before another try to listen where another process still does."""
 ASK_AGAIN_SECONDS: Final = 0.05
-OUTCOMES_MS: Final = 5_000
+OUTCOMES_MS: Final = round(1000 * STALLED_SECONDS)
+"""For which one copy is asked for outcomes. If it stands still, because its host's disk is full,
+searches leave it after as long; a write must not wait for it any longer."""
 
 _log = Log("placement")
 
