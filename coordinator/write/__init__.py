@@ -1,6 +1,6 @@
 """The write path: batches are validated, partitioned, grouped and acknowledged.
 
-ingest                        a batch of items, or single ones
+ingest                        a batch of items, or single ones; large ones as work_on_bodies
 bulk_loads                    streams of any size: bulk_load_spool keeps them until all is checked;
                               load_progress
 known_fields                  whether items may add fields; counted by field_limit

@@ -13,12 +13,11 @@ Bodies of any size go through `bulk_loads`, changes of indexes through `index_ad
 
 from __future__ import annotations
 
-import asyncio
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import orjson
 
@@ -32,15 +31,13 @@ from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.request_decoding import check_uncompressed
-from coordinator.write.bulk_loads import SCAN_BYTES
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.partitioning import SelectedChange
+from coordinator.write.work_on_bodies import run_on_bytes
 from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
 from coordinator.write.write_ordering import WriteLog, present_queue
 from coordinator.write.write_result import RejectedItems, WriteResult
-
-R = TypeVar("R")
 
 _LIST_INSIDE: Final = re.compile(
     rb'\s*\{\s*"(?:items|documents|docs|objects|records|rows|data|hits|results|value)"\s*:\s*\[\s*\{'
@@ -110,7 +107,7 @@ class Ingest:
             PayloadTooLarge: too many items.
         """
         chunks = await self._checked_items(index, body, _MERGE_ELSEWHERE, deadline)
-        operations = await _run(len(body), partial(_merges, chunks, self._limits))
+        operations = await run_on_bytes(len(body), partial(_merges, chunks, self._limits))
         result = await self._write_operations(index, operations, _NOT_MERGED, deadline)
         return result, [item_id for _, item_id, _ in operations]
 
@@ -137,7 +134,7 @@ class Ingest:
             Conflict: the stored item has another version.
             InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
         """
-        payload, has_own_id = self._checked(index, item_id, body)
+        payload, has_own_id = await self._checked(index, item_id, body)
         await self._fields.check(index, [payload], deadline)
         operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, version)
@@ -146,7 +143,7 @@ class Ingest:
         self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
     ) -> WriteResult:
         """Add an item under an id, or replace the item that has it; errors as in `replace_item`."""
-        payload, has_own_id = self._checked(index, item_id, body)
+        payload, has_own_id = await self._checked(index, item_id, body)
         await self._fields.check(index, [payload], deadline)
         operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, None)
@@ -161,7 +158,7 @@ class Ingest:
         version: bytes | None = None,
     ) -> WriteResult:
         """Replace some fields of an item; otherwise as `replace_item`."""
-        payload, _ = self._checked(index, item_id, body)
+        payload, _ = await self._checked(index, item_id, body)
         await self._fields.check(index, [payload], deadline)
         return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
 
@@ -200,11 +197,8 @@ class Ingest:
             positions: of sources of changes, by name, to be stored in the same commit; an empty one
                 forgets its source.
         """
-        items = [
-            orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
-            for operation, _, payload in operations
-            if operation != Operation.DELETE
-        ]
+        num_bytes = sum([len(payload) for _, _, payload in operations])
+        items = await run_on_bytes(num_bytes, partial(_items_of, operations))
         await self._fields.check(index, items, deadline)
         return await self._write_operations(index, operations, _NOT_APPLIED, deadline, positions)
 
@@ -272,7 +266,8 @@ class Ingest:
         body = body.removeprefix(BOM_UTF8)
         first = body.lstrip(b" \t\r\n")[:1]
         if first == b"{":
-            mistake = scan_item(body, index.configuration.facets, self._limits)
+            scan = partial(scan_item, body, index.configuration.facets, self._limits)
+            mistake = await run_on_bytes(len(body), scan)
             if isinstance(mistake, ItemError):
                 raise InvalidRequest(
                     f"{mistake.message}; the body must be one item or a JSON array of items; "
@@ -280,7 +275,7 @@ class Ingest:
                     code=mistake.code,
                 )
             if _LIST_INSIDE.match(body):
-                await _run(len(body), partial(_refuse_list_inside, body))
+                await run_on_bytes(len(body), partial(_refuse_list_inside, body))
             body = b"[%b]" % body
         elif first != b"[":
             check_uncompressed(body)
@@ -288,12 +283,12 @@ class Ingest:
                 f"the body must be an item or a JSON array of items; {elsewhere}",
                 code="invalid_body",
             )
-        chunks = await _run(len(body), partial(self._scan, index, body))
+        chunks = await run_on_bytes(len(body), partial(self._scan, index, body))
         names = await self._fields.of(index, deadline)
-        admitted = await _run(len(body), partial(_admitted, names, chunks))
+        admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
         if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
             names = await self._fields.of(index, deadline, is_new=True)
-            admitted = await _run(len(body), partial(_admitted, names, chunks))
+            admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
         chunks = admitted
         errors = RejectedItems(self._limits.errors_reported_max, "index")
         for scanned in chunks:
@@ -312,23 +307,10 @@ class Ingest:
         scanner = ItemScanner(index.configuration.facets, self._limits)
         return [scanner.feed(body), scanner.finish()]
 
-    def _checked(self, index: Index, item_id: bytes, body: bytes) -> tuple[bytes, bool]:
+    async def _checked(self, index: Index, item_id: bytes, body: bytes) -> tuple[bytes, bool]:
         """Check the item of a single operation; return it with its id, and whether it had one."""
-        found = scan_item(body, index.configuration.facets, self._limits)
-        if isinstance(found, ItemError):
-            raise InvalidRequest(found.message, code=found.code)
-        if found is None:
-            body = with_id(body, item_id)
-        elif found != item_id:
-            raise InvalidRequest(
-                f"the item's id is {found.decode()!r}, the path's {item_id.decode()!r}; leave it "
-                "out of the item, or make them equal",
-                code="id_mismatch",
-                param="id",
-            )
-        if len(body) > self._limits.item_bytes_max:
-            raise PayloadTooLarge(f"an item may have {self._limits.shown('item_bytes_max')} bytes")
-        return body, found is not None
+        check = partial(_checked_item, item_id, body, index.configuration.facets, self._limits)
+        return await run_on_bytes(len(body), check)
 
     async def _write_item(
         self,
@@ -370,9 +352,41 @@ class Ingest:
 
     async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> AppliedBatch:
         """Write items as one batch."""
-        parts = await _run(len(items.payload), partial(self._log.divide, items))
+        parts = await run_on_bytes(len(items.payload), partial(self._log.divide, items))
         batch = WriteBatch.of_items(items, parts)
         return await present_queue(self._log, self._catalog, index).write(batch, deadline)
+
+
+def _checked_item(
+    item_id: bytes, body: bytes, facets: Collection[str], limits: Limits
+) -> tuple[bytes, bool]:
+    """Check the item of a single operation; return it with its id, and whether it had one.
+
+    Args:
+        item_id: canonical id from the path.
+        body: the item as sent.
+        facets: of the index, whose values are limited.
+        limits: in force.
+
+    Raises:
+        InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
+        PayloadTooLarge: it is too large with its id.
+    """
+    found = scan_item(body, facets, limits)
+    if isinstance(found, ItemError):
+        raise InvalidRequest(found.message, code=found.code)
+    if found is None:
+        body = with_id(body, item_id)
+    elif found != item_id:
+        raise InvalidRequest(
+            f"the item's id is {found.decode()!r}, the path's {item_id.decode()!r}; leave it "
+            "out of the item, or make them equal",
+            code="id_mismatch",
+            param="id",
+        )
+    if len(body) > limits.item_bytes_max:
+        raise PayloadTooLarge(f"an item may have {limits.shown('item_bytes_max')} bytes")
+    return body, found is not None
 
 
 def with_id(item: bytes, item_id: bytes) -> bytes:
@@ -383,6 +397,15 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
     inside = item.strip(b" \t\r\n")[1:]
     separator = b"" if inside.lstrip(b" \t\r\n") == b"}" else b","
     return b'{"id":%b%b%b' % (orjson.dumps(shown_id(item_id)), separator, inside)
+
+
+def _items_of(operations: Sequence[tuple[Operation, bytes, bytes]]) -> list[bytes]:
+    """Return the items in some operations; of changed values, an item that has such fields."""
+    return [
+        orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
+        for operation, _, payload in operations
+        if operation != Operation.DELETE
+    ]
 
 
 def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[tuple[Operation, bytes, bytes]]:
@@ -427,11 +450,6 @@ def _refuse_list_inside(body: bytes) -> None:
             'such as [{"id": 1, "name": "sea"}]',
             code="invalid_body",
         )
-
-
-async def _run(num_bytes: int, work: Callable[[], R]) -> R:
-    """Do work on this many bytes: on a thread where it takes milliseconds."""
-    return await asyncio.to_thread(work) if num_bytes > SCAN_BYTES else work()
 
 
 def _admitted(names: FieldNames, chunks: Sequence[ScannedItems]) -> list[ScannedItems]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.write.field_limit import FieldNames
+from coordinator.write.work_on_bodies import run_on_bytes
 
 FIELD_NAMES_KEPT: Final = 64
 """Indexes whose field names are cached between writes; 16 to 64 KB each."""
@@ -74,14 +76,18 @@ class KnownFields:
         """
         if not items:
             return
-        sizes = np.array([len(item) for item in items], np.int64)
-        ends = np.cumsum(sizes)
-        payload = np.frombuffer(bytearray(b"".join(items)), np.uint8)
+        num_bytes = sum(map(len, items))
         names = await self.of(index, deadline)
-        refused = names.add_from(payload, ends - sizes, ends)
-        if refused.any():
+        if await run_on_bytes(num_bytes, partial(_adds_too_many, names, items)):
             names = await self.of(index, deadline, is_new=True)
-            refused = names.add_from(payload, ends - sizes, ends)
-        if refused.any():
-            error = names.error(0, "")
-            raise InvalidRequest(error.message, code=error.code)
+            if await run_on_bytes(num_bytes, partial(_adds_too_many, names, items)):
+                error = names.error(0, "")
+                raise InvalidRequest(error.message, code=error.code)
+
+
+def _adds_too_many(names: FieldNames, items: Sequence[bytes]) -> bool:
+    """Add the fields of items to those of their index; return whether some had too many."""
+    sizes = np.array([len(item) for item in items], np.int64)
+    ends = np.cumsum(sizes)
+    payload = np.frombuffer(bytearray(b"".join(items)), np.uint8)
+    return bool(names.add_from(payload, ends - sizes, ends).any())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from functools import partial
+from typing import Any
 
 import numpy as np
 import orjson
@@ -23,9 +25,13 @@ from common.errors import (
     StorageFull,
     Unavailable,
 )
+from common.json.item_scanner import scan_item
 from common.limits import Limits
+from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
+from coordinator.write import ingest
+from coordinator.write.field_limit import FieldNames
 from coordinator.write.group_commit_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
 from coordinator.write.ingest import with_id
 from coordinator.write.write_batch import ranges
@@ -130,6 +136,38 @@ class TestSingleItems:
             with pytest.raises(NotFound) as caught:
                 await write
             assert caught.value.code == "item_not_found"
+
+    async def test_large_items_are_checked_beside_the_event_loop(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those of a request take a tenth of a second, in which others would not be answered."""
+        service = await make_service()
+        index = await service.configure()
+        threads: list[threading.Thread] = []
+        add_from = FieldNames.add_from
+
+        def scanned(*arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return scan_item(*arguments)
+
+        def added(self: FieldNames, *arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return add_from(self, *arguments)
+
+        monkeypatch.setattr(ingest, "scan_item", scanned)
+        monkeypatch.setattr(FieldNames, "add_from", added)
+        item = orjson.dumps({"id": 7, "text": "word " * 200_000})
+        await service.ingest.put_item(index, b"7", item, soon())
+        await service.ingest.replace_item(index, b"7", item, soon())
+        await service.ingest.merge_item(index, b"7", item, soon())
+        await service.ingest.put_items(index, item, soon())
+        await service.ingest.write_operations(index, [(Operation.PUT, b"7", item)], soon())
+        assert len(threads) == 10
+        assert threading.main_thread() not in threads
+
+        threads.clear()
+        await service.ingest.put_item(index, b"7", b'{"id":7}', soon())
+        assert set(threads) == {threading.main_thread()}, "a switch would take longer"
 
     async def test_another_id_in_the_body_is_refused(self, make_service: MakeService) -> None:
         service = await make_service()
