@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +144,9 @@ def _cumulated(count: int, exponent: float, offset: float) -> NDArray[np.float64
     return np.cumsum(weights / weights.sum())
 
 
+@lru_cache(maxsize=1)
 def block(shape: Shape, number: int) -> Items:
-    """Draw the items of one block."""
+    """Draw the items of one block; small corpora ask for the first one again and again."""
     rng = np.random.default_rng([shape.seed, 2, number])
     n = BLOCK_ITEMS
 

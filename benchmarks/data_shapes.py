@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,20 @@ BOX_SHARE = 0.01
 Body = dict[str, Any]
 
 
+@cache
+def _texts(shape: Shape, num_items: int) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the texts of searches, and texts whose last word is half typed."""
+    queries = make_queries(shape, num_items, REQUESTS)
+    return tuple(one.text for one in queries["Q2"]), tuple(one.text for one in queries["Q8"])
+
+
 class Draw:
     """Draws the parameters of requests, the same ones in every run."""
 
     def __init__(self, shape: Shape, num_items: int) -> None:
         self._rng = np.random.default_rng([shape.seed, 5])
         self._shape = shape
-        queries = make_queries(shape, num_items, REQUESTS)
-        self.texts = [one.text for one in queries["Q2"]]
-        self.half_typed = [one.text for one in queries["Q8"]]
+        self.texts, self.half_typed = _texts(shape, num_items)
 
     def variant(self) -> Body:
         """Return a size and a colour that one variant must have."""

@@ -93,6 +93,7 @@ def make_queries(
     """Draw `count` queries of each class (Q4 is one query, Q7 are ten)."""
     rng = np.random.default_rng([shape.seed, 3, seed])
     vocabulary = words(shape)
+    known = frozenset(vocabulary)
 
     def rank(low: int, high: int) -> int:
         return _rank(rng, low, high, len(vocabulary))
@@ -127,7 +128,7 @@ def make_queries(
         typed[-1] = typed[-1][: int(rng.integers(2, len(typed[-1]) - 1))]
         asked["Q8"].append(Query(text=" ".join(typed), is_prefix=True))
         misspelled = text(high=20_000)
-        misspelled[-1] = misspell(misspelled[-1], rng, frozenset(vocabulary))
+        misspelled[-1] = misspell(misspelled[-1], rng, known)
         asked["Q9"].append(Query(text=" ".join(misspelled), num_typos=1))
         selected = {
             "brand": some("brand", 30, 3),

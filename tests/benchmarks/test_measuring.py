@@ -89,7 +89,8 @@ def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> N
 
 
 @needs_wrk
-def test_a_large_index_is_measured(home: Path) -> None:
+def test_a_large_index_is_measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_index, "NUM_SINGLE_ITEMS", 2_000)
     saved = large_index.main(
         ["--items", "300", "--copies", "2", "--classes", "Q2", "--seconds", "1"]
     )
