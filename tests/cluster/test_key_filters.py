@@ -172,7 +172,7 @@ def tenant_clients(
 
 
 @pytest.mark.timeout(1_800)
-@settings(max_examples=settings().max_examples // 2, phases=_PHASES, deadline=None)
+@settings(max_examples=settings().max_examples // 6, phases=_PHASES, deadline=None)
 @given(st.data())
 def test_hidden_items_change_no_answer(
     tenant_clients: tuple[Client, Client], data: st.DataObject
