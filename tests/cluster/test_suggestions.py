@@ -268,12 +268,34 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "num_values"),
-    [("plain", 6), *[(name, 10_000) for name in CONFIGURATIONS]],
-    ids=lambda value: f"{value}-values" if isinstance(value, int) else value,
-)
-@pytest.mark.parametrize("num_shards", SHARD_COUNTS)
+def _on_shards(name: str, num_values: int, usual: tuple[int, ...]) -> list[Any]:
+    """Return a configuration on all numbers of shards; without `--long` on the usual ones."""
+    return [
+        pytest.param(
+            num_shards,
+            num_values,
+            name,
+            id=f"{num_shards}-{name}-{num_values}-values",
+            marks=() if num_shards in usual else pytest.mark.long,
+        )
+        for num_shards in SHARD_COUNTS
+    ]
+
+
+TYPED_ON = [
+    *_on_shards("plain", 10_000, SHARD_COUNTS),
+    *_on_shards("plain", 6, (1, 3)),
+    *_on_shards("unpopular", 10_000, (2, 5)),
+    *_on_shards("english", 10_000, (1, 3)),
+    *_on_shards("by-field", 10_000, (2, 5)),
+    *_on_shards("synonyms", 10_000, (1, 3)),
+    *_on_shards("stop-words", 10_000, (2, 5)),
+    *_on_shards("infix", 10_000, (1, 3)),
+    *_on_shards("prefix", 10_000, (2, 5)),
+]
+
+
+@pytest.mark.parametrize(("num_shards", "num_values", "name"), TYPED_ON)
 def test_a_letter_more_gives_what_it_gives_alone(
     services: Services, num_shards: int, num_values: int, name: str
 ) -> None:
