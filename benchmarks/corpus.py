@@ -146,7 +146,7 @@ def _cumulated(count: int, exponent: float, offset: float) -> NDArray[np.float64
 
 @lru_cache(maxsize=1)
 def block(shape: Shape, number: int) -> Items:
-    """Draw the items of one block; small corpora ask for the first one again and again."""
+    """Draw the items of one block; small corpora need the first one repeatedly."""
     rng = np.random.default_rng([shape.seed, 2, number])
     n = BLOCK_ITEMS
 

@@ -7,7 +7,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from coordinator.command_line_client import Client, ClientError
@@ -34,10 +35,21 @@ def ask(url: str, query: str) -> Any:
         return None if row is None else row[0]
 
 
-def follow_command(service: Service, url: str, table: str, *arguments: str) -> list[str]:
-    """Return the words of a `facetd follow`."""
+def follow_command(
+    service: Service,
+    url: str,
+    table: str,
+    *arguments: str,
+    waits: Mapping[str, float] = MappingProxyType({}),
+) -> list[str]:
+    """Return the words of a `facetd follow`, which may wait for shorter than it does by itself."""
+    program = (
+        ("tests.coordinator.cli.impatient_follower", json.dumps(dict(waits)))
+        if waits
+        else ("coordinator",)
+    )
     return [
-        *(sys.executable, "-m", "coordinator", "follow", url, "--table", table),
+        *(sys.executable, "-m", *program, "follow", url, "--table", table),
         *("--url", f"http://127.0.0.1:{service.port}", "--interval", "0.05", *arguments),
     ]
 
@@ -65,12 +77,15 @@ def follow_once(service: Service, url: str, table: str, *arguments: str) -> str:
 
 @contextlib.contextmanager
 def following(
-    service: Service, url: str, table: str, *arguments: str
+    service: Service,
+    url: str,
+    table: str,
+    *arguments: str,
+    waits: Mapping[str, float] = MappingProxyType({}),
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a follower, and kill it in the end."""
-    process = subprocess.Popen(
-        follow_command(service, url, table, *arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
+    command = follow_command(service, url, table, *arguments, waits=waits)
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         yield process
     finally:

@@ -61,6 +61,8 @@ ALTERED: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 """What happens to a table, and is not a change of rows in the log."""
+SOON = {"CHECK_SECONDS": 0.5}
+"""Until a follower looks at table and index, if nothing changes."""
 
 
 def _make_table(url: str, table: str) -> None:
@@ -127,7 +129,7 @@ def test_a_running_follower_notices_what_happens_to_the_table(
     table, statements = ALTERED[what]
     index = f"running {what}".replace(" ", "-")
     _make_table(url, table)
-    with following(service, url, table, "--index", index) as process:
+    with following(service, url, table, "--index", index, waits=SOON) as process:
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
         execute(url, *statements)
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
@@ -140,7 +142,7 @@ def test_a_running_follower_waits_for_a_table_that_is_made_again(
     service: Service, client: Client, url: str
 ) -> None:
     _make_table(url, "t")
-    with following(service, url, "t", "--index", "gone") as process:
+    with following(service, url, "t", "--index", "gone", waits=SOON) as process:
         until(lambda: len(items_of(client, "gone")) == 5)
         execute(url, "DROP TABLE t")
         assert process.stderr is not None
@@ -166,7 +168,7 @@ def test_a_running_follower_notices_that_the_index_is_another(
 ) -> None:
     _make_table(url, "t")
     index = f"replaced-{is_made_again}"
-    with following(service, url, "t", "--index", index, "--replace") as process:
+    with following(service, url, "t", "--index", index, "--replace", waits=SOON) as process:
         assert process.stderr is not None
         while "following" not in (line := process.stderr.readline()):
             assert line, "it ended"

@@ -155,7 +155,7 @@ def test_a_follower_that_was_running_waits_for_its_lock(
 
     execute(url, "CREATE TABLE locked (id int PRIMARY KEY)", "INSERT INTO locked VALUES (1)")
     with (
-        following(service, url, "locked") as process,
+        following(service, url, "locked", waits={"LOCK_SECONDS": 1}) as process,
         psycopg.connect(url, autocommit=True) as connection,
     ):
         until(lambda: set(items_of(client, "locked")) == {1})

@@ -131,7 +131,7 @@ def test_a_kill_of_follower_or_service_neither_loses_nor_repeats(
                     connection.execute("UPDATE stock SET amount = amount + 1 WHERE id = %s", (id,))
                 else:
                     connection.execute(
-                        "UPDATE stock SET amount = amount + 1 WHERE id %% 20 = %s", (id % 20,)
+                        "UPDATE stock SET amount = amount + 1 WHERE id %% 200 = %s", (id % 200,)
                     )
 
     changer = threading.Thread(target=change)
@@ -179,7 +179,7 @@ def test_a_follower_runs_on_and_ends_at_a_signal(
         )
         until(lambda: set(items_of(client, "live")) == {2})
         second = subprocess.run(
-            follow_command(service, url, "live"),
+            follow_command(service, url, "live", waits={"LOCK_SECONDS": 1}),
             cwd=ROOT,
             capture_output=True,
             check=False,
@@ -277,7 +277,7 @@ def test_values_that_python_lacks_are_texts(service: Service, client: Client, ur
         ("deeper", "repeat('[', 300) || repeat(']', 300)"),
         ("half", """'"\\ud800"'"""),
         ("large", """'"' || repeat('x', 17000000) || '"'"""),
-        ("huge", """'"' || repeat('x', 90000000) || '"'"""),
+        pytest.param("huge", """'"' || repeat('x', 90000000) || '"'""", marks=pytest.mark.long),
     ],
 )
 def test_a_row_of_which_the_service_does_not_say_the_number_is_left_out_alone(

@@ -1,0 +1,18 @@
+"""`facetd follow` with shorter waits: `impatient_follower '{"CHECK_SECONDS": 0.5}' follow …`.
+
+The first argument has constants of `coordinator.cli.following_postgres` and their values.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from coordinator.cli import following_postgres
+from coordinator.cli.commands import main
+
+if __name__ == "__main__":
+    waits = json.loads(sys.argv.pop(1))
+    assert waits.keys() <= vars(following_postgres).keys()
+    vars(following_postgres).update(waits)
+    main(prog_name="facetd")
