@@ -285,6 +285,18 @@ def ranges_of(condition: Filter) -> Iterator[Range]:
                 pass
 
 
+def fields_equal_to_empty_text(condition: Filter) -> Iterator[str]:
+    """Yield the fields that a filter compares with the empty text, which is no facet value."""
+    for leaf in _leaves(condition):
+        match leaf:
+            case Same(_, within):
+                yield from fields_equal_to_empty_text(within)
+            case (AnyOf(field, values) | AllOf(field, values)) if "" in values:
+                yield field
+            case _:
+                pass
+
+
 def fields_of(condition: Filter) -> Iterator[str]:
     """Yield all fields that a filter names."""
     for leaf in _leaves(condition):

@@ -6,7 +6,7 @@
     exclude_fields, highlight, snippet, not_filters,   the response is as requested
     the conditions of rules
     a text compared by order with numbers only,        a warning: the condition is never met
-    a number with texts only
+    a number with texts only, equality with ""
     not_filters and such comparisons of a deletion,    an error: it would concern all items, or none
     update or export
 
@@ -31,7 +31,7 @@ from common.protocol.messages import RangeRequest
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.fields_not_searchable import unsearched
-from coordinator.parameters.filter_objects import ranges_of
+from coordinator.parameters.filter_objects import fields_equal_to_empty_text, ranges_of
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
@@ -165,14 +165,22 @@ async def search_warnings(
 async def _unmet_comparisons(
     cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> list[str]:
-    """Return a message for each comparison of texts with numbers, which no item can meet."""
+    """Return a message for each comparison that no item can meet.
+
+    They are those of texts with numbers, and those with the empty text, whatever the items have.
+    """
+    unmet = [
+        f'a condition compares {field[:100]!r} with "", which equals no value; IS EMPTY finds '
+        "empty texts"
+        for clause in parameters.filters
+        for field in fields_equal_to_empty_text(clause.filter)
+    ][:GUESSES_MAX]
     ranges = [one for clause in parameters.filters for one in ranges_of(clause.filter)]
     if not ranges or parameters.key_filter is not None:
-        return []
+        return unmet
     counted = cache.statistics.existing_fields.kinds
     if any(one.field not in counted for one in ranges):
         await _num_docs(cache, parameters, state)
-    unmet = []
     for one in ranges[:GUESSES_MAX]:
         bound = one.upper if one.lower is None else one.lower
         wanted, found = (_TEXTS, _NUMBERS) if isinstance(bound, str) else (_NUMBERS, _TEXTS)
@@ -198,7 +206,7 @@ def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[Nam
 async def check_conditions(
     cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> None:
-    """Reject exclusions of a field that no item has, and comparisons of texts with numbers.
+    """Reject exclusions of a field that no item has, and comparisons that no item can meet.
 
     Raises:
         InvalidRequest: there is one: all items would be chosen, or none.

@@ -231,9 +231,14 @@ def test_known_fields_and_whole_items_are_no_warning(films: Index) -> None:
         ({"filters": {"name": {"lte": 2.5}}}, "'name' with the number '2.5', but items have only "),
         ({"filters": {"tags": {"lt": 1}}}, "'tags' with the number '1', but items have only texts"),
         ({"not_filters": {"rating": {"gt": "x"}}}, "'rating' with the text 'x', but items have on"),
+        ({"filter": 'name != ""'}, "'name' with \"\", which equals no value; IS EMPTY finds em"),
+        ({"filter": "tags = a OR name IN ['', b]"}, "'name' with \"\", which equals no value"),
+        ({"filters": {"name": ["a", ""]}}, "'name' with \"\", which equals no value"),
+        ({"filters": {"tags": {"none": ""}}}, "'tags' with \"\", which equals no value"),
+        ({"not_filters": {"tags": [""]}}, "'tags' with \"\", which equals no value"),
     ],
 )
-def test_comparisons_of_texts_with_numbers_are_a_warning(
+def test_comparisons_that_no_item_can_meet_are_a_warning(
     films: Index, asked: Any, compared: str
 ) -> None:
     (warning,) = films.search(**asked)["meta"]["warnings"]
