@@ -291,7 +291,7 @@ def fields_equal_to_empty_text(condition: Filter) -> Iterator[str]:
         match leaf:
             case Same(_, within):
                 yield from fields_equal_to_empty_text(within)
-            case (AnyOf(field, values) | AllOf(field, values)) if "" in values:
+            case AnyOf(field, values) | AllOf(field, values) if "" in values:
                 yield field
             case _:
                 pass
