@@ -228,7 +228,8 @@ def check_manifest(data: Path, num_shards: int) -> Manifest | None:
         )
     if manifest.hash != HASH:
         raise DataDirectoryError(
-            f"{data} places ids by {manifest.hash}; this program knows only {HASH}"
+            f"{data} places ids by {manifest.hash}; this program knows only {HASH}: start with the "
+            "version that made the data, or restore them from a backup"
         )
     return manifest
 

@@ -71,7 +71,7 @@ class CreatedIndexes:
         if (manifest.shard, manifest.num_shards) != (self._shard, self._num_shards):
             raise DataDirectoryError(
                 f"{self._folder} is shard {manifest.shard} of {manifest.num_shards}, "
-                f"not shard {self._shard} of {self._num_shards}"
+                f"not shard {self._shard} of {self._num_shards}; restore it from a backup"
             )
         self.numbers = set(manifest.indexes)
         return manifest.seq_max

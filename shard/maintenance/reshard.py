@@ -234,7 +234,9 @@ def _read_manifests(source: Path) -> dict[Path, ShardManifest]:
             manifest = read_manifest(folder / SHARD_FILE, ShardManifest)
         if manifest is not None:
             if (manifest.shard, manifest.num_shards) != (shard, whole.shards):
-                raise DataDirectoryError(f"{folder} belongs to other data")
+                raise DataDirectoryError(
+                    f"{folder} belongs to other data; restore it from a backup"
+                )
             found[folder] = manifest
     if found and len(found) < whole.shards:
         raise DataDirectoryError(f"{source} lacks the data of a shard; restore it from a backup")

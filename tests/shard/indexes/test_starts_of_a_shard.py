@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from common.data_directory import DataDirectoryError
 from common.errors import InternalError
 from common.process.thread_priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.indexes import indexes as module
 from shard.indexes.closed_index_facts import ClosedIndex
+from shard.indexes.created_index_numbers import CreatedIndexes
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.manifest import MANIFEST_FILE
 from shard.storage.storage_errors import DamagedEnvironment
@@ -213,3 +215,9 @@ async def test_a_start_syncs_an_index_whose_last_commit_failed(resting_folder: P
     known = _known(resting_folder)
     assert (known[2].num_docs, known[2].seq_max) == (1, 7)
     assert [number for number, one in known.items() if not one.is_settled] == [2]
+
+
+def test_the_folder_of_another_shard_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    CreatedIndexes(tmp_path, 0, 2, lambda: 0).read()
+    with pytest.raises(DataDirectoryError, match="shard 0 of 2, not shard 1 of 2; restore it from"):
+        CreatedIndexes(tmp_path, 1, 2, lambda: 0).read()
