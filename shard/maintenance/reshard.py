@@ -12,7 +12,7 @@ is furthest back. At the end everything derived is built, so that the service st
 It only reads the source (under the locks of its shards) and only writes below the target, which has
 no effect until the caller replaces the source with it.
 
-Cost: 16 bytes of memory an item; 10 µs an item to write, as much again to index.
+Cost: 48 bytes of memory an item; 10 µs an item to write, as much again to index.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ class Segment:
         size: bytes of all arrays.
         checksum: of the file, in hexadecimal; empty while the segment lives in memory.
         caches: structures that readers build lazily and that depend on the segment only.
-        text_files: by field: the file that has its text column, of those that searches have made
-            (`text_column_files`).
+        text_files: by field: the file that has its text column, of those that have been made
+            (`text_columns`).
     """
 
     __slots__ = (

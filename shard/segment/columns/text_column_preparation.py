@@ -126,7 +126,7 @@ def _candidates(snapshot: Snapshot, view: SegmentView, named: Collection[str]) -
     registry = snapshot.registry
     presence = presence_of(view.segment)
     fields = [field for field in presence.fields if presence.kinds(field) & TEXT_KINDS]
-    if not fields:
+    if not fields or not view.num_docs:
         return []
     sample = extract_docs(snapshot, view.segment, _sample_docs(view))
     selection, offsets = group_values(sample, fields, TEXT_KINDS)

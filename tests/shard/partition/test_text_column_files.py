@@ -185,9 +185,11 @@ def test_a_damaged_column_is_extracted_again(shard: Shard, sizes: list[int], how
         path.unlink()
     else:
         path.write_bytes(content if how == "flip" else content[:-1])
+    before = {one.name for one in shard.folder.iterdir()}
     (problem,) = check_index(shard.folder).problems
     assert path.name in problem
     assert "made again by the search that needs it" in problem
+    assert {one.name for one in shard.folder.iterdir()} == before, "a check changes nothing"
 
     assert shard.open().num_built == 0
     sizes.clear()

@@ -204,6 +204,23 @@ def test_where_they_cannot_be_made_nothing_else_waits(
     assert shard.partition.is_at_rest, "it is not tried again and again"
 
 
+@pytest.mark.parametrize("named", [[], ["name"]])
+def test_a_segment_whose_items_are_all_deleted_needs_none(tmp_path: Path, named: list[str]) -> None:
+    """A cursor still names them, so no merge drops them; the merger failed every ten seconds."""
+    shard = Shard(tmp_path / "index", index_entry(sorting_fields=named))
+    shard.put(*_items(0, 100))
+    _merge_without_idleness(shard)
+    shard.held = shard.seq
+    shard.apply(*[(Operation.DELETE, str(i)) for i in range(100)])
+
+    shard.merge()
+
+    (view,) = shard.partition.newest.views
+    assert (view.num_docs, view.segment.num_docs) == (0, 100)
+    assert shard.partition.is_prepared
+    shard.close()
+
+
 def test_small_segments_have_none(shard: Shard, passes: list[tuple[int, int]]) -> None:
     shard.put(*_items(0, 49))
     shard.merge()
