@@ -10,6 +10,7 @@ import pytest
 
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
+from common.query import AnyOf
 from shard.caches import lru_cache
 from shard.caches.background_derivation import BackgroundTasks
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
@@ -37,6 +38,22 @@ def test_replacing_does_not_count_twice() -> None:
     cache.put("a", 1, 4_000, OWNER)
     cache.put("a", 2, 3_000, Owner())
     assert cache.size == 3_000 + ENTRY_BYTES
+
+
+def test_a_long_key_counts() -> None:
+    """A filter of a thousand values that no item has was charged 500 bytes; it took 100,000."""
+    cache = LruCache(10 * MIB)
+    for number in range(1_000):
+        values = tuple([f"{number}-{one}-{'long' * 10}" for one in range(1_000)])
+        cache.put((1, AnyOf("seller", values), None), [], 0, OWNER)
+    assert 80 <= len(cache) <= 120
+
+    (_, condition, _) = key = cache.keys_of(OWNER)[0]
+    before = cache.size
+    cache.resize(key, cache.get(key), 10)
+    assert cache.size == before + 10
+    cache.put((1, AnyOf("seller", 60 * condition.values), None), [], 0, OWNER)
+    assert cache.size == before + 10, "more than half of the cache"
 
 
 def test_what_would_fill_more_than_half_is_not_kept() -> None:
