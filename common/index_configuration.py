@@ -72,6 +72,11 @@ class FacetConfiguration:
     """Collation of its values as texts, in canonical form."""
 
 
+TREE_LEVELS_MAX: Final = 100
+"""Levels of a tree that are counted and shown: JSON is nested by two for each, and encoded to a
+depth of 254. What lies deeper counts for its node of the last of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """A tree of values: paths of one facet, or one facet per level."""

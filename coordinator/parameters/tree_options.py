@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.index_configuration import Hierarchy, IndexConfiguration
+from common.index_configuration import TREE_LEVELS_MAX, Hierarchy, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.filter_clauses import Conditions
@@ -26,8 +26,6 @@ from coordinator.parameters.value_parsers import (
 
 NODES_DEFAULT: Final = 10
 """Nodes that a tree shows below each parent."""
-LEVELS_SHOWN_MAX: Final = 100
-"""Levels that a tree shows: JSON is nested by two for each, and encoded to a depth of 254."""
 
 
 def read_trees(
@@ -85,9 +83,9 @@ def _tree(
         opened = [] if opened is None else [opened]
     is_opened = frozenset(conditions.objects.nodes(opened, f"{path}.open"))
     chosen = conditions.chosen_nodes.get(name, frozenset())
-    if any(node.count(tree.separator) >= LEVELS_SHOWN_MAX for node in (*chosen, *is_opened)):
+    if any(node.count(tree.separator) >= TREE_LEVELS_MAX for node in (*chosen, *is_opened)):
         raise Mistake(
-            f"shows {LEVELS_SHOWN_MAX} levels at most; a node to select or open is deeper",
+            f"shows {TREE_LEVELS_MAX} levels at most; a node to select or open is deeper",
             path=path,
         )
     parents = ("", *sorted({*with_ancestors((*chosen, *is_opened), tree.separator)}))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.index_configuration import TREE_LEVELS_MAX
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.match_value_pairs import ranges_of
 from shard.segment.columns.code_counting import count_codes
@@ -121,10 +122,13 @@ def _size(nodes: _Nodes) -> int:
 
 
 def _paths(text: str, separator: str) -> list[str]:
-    """Return the full paths of the nodes that a value is at or under, from the top."""
+    """Return the full paths of the nodes that a value is at or under, from the top.
+
+    A text of separators only would have as many nodes, which take the square of its length.
+    """
     if not separator:
         return [text]
-    names = text.split(separator)
+    names = text.split(separator, TREE_LEVELS_MAX)[:TREE_LEVELS_MAX]
     return [separator.join(names[: depth + 1]) for depth in range(len(names))]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest, NotFound, ServiceError
+from common.index_configuration import TREE_LEVELS_MAX
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
@@ -28,7 +29,6 @@ from coordinator.parameters.request_parsing import (
     parse_searches,
     parse_suggest,
 )
-from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
 
 T = TypeVar("T")
 
@@ -409,9 +409,9 @@ class TestMistakes:
                 return {"filters": {"category": [node]}, "trees": ["category"]}
             return {"trees": {"category": {"open": [node]}}}
 
-        parse_search(asked(LEVELS_SHOWN_MAX), SHOP, DEFAULT_LIMITS)
+        parse_search(asked(TREE_LEVELS_MAX), SHOP, DEFAULT_LIMITS)
         with pytest.raises(InvalidRequest, match="shows 100 levels at most") as raised:
-            parse_search(asked(LEVELS_SHOWN_MAX + 1), SHOP, DEFAULT_LIMITS)
+            parse_search(asked(TREE_LEVELS_MAX + 1), SHOP, DEFAULT_LIMITS)
         assert (raised.value.code, raised.value.param) == ("invalid_trees", "trees.category")
 
     def test_points_are_boosted_from_a_point(self) -> None:

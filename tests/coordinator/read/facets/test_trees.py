@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from common.index_configuration import TREE_LEVELS_MAX
 from common.protocol.messages import RangeCounts
 from coordinator.parameters.parsed_parameters import TreeSpec
-from coordinator.parameters.tree_options import LEVELS_SHOWN_MAX
 from coordinator.read.facets.tree_merging import merge_trees
 
 _REQUEST: Any = None
@@ -57,8 +57,8 @@ def test_the_empty_path_is_not_a_node(node: str) -> None:
 
 
 def test_the_deepest_tree_is_encoded() -> None:
-    node = " > ".join("a" for _ in range(LEVELS_SHOWN_MAX))
+    node = " > ".join("a" for _ in range(TREE_LEVELS_MAX))
 
     (top,) = shown({}, chosen=(node,))
 
-    assert orjson.dumps({"trees": {"kind": [top]}}).count(b'"children"') == LEVELS_SHOWN_MAX
+    assert orjson.dumps({"trees": {"kind": [top]}}).count(b'"children"') == TREE_LEVELS_MAX
