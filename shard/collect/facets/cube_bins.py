@@ -63,7 +63,7 @@ def bins_of(snapshot: Snapshot, request: CubeRequest, part: Matches) -> NDArray[
     bins = COLUMN_CACHE.get_or_make(
         ("bins", segment.uid, field, request.edges),
         lambda: _bins_by_doc(column, request.edges, segment),
-        lambda made: made.nbytes + 40 * len(request.edges),
+        lambda made: made.nbytes,
         segment,
     )
     if not column.is_dense and (bins[part.docs] == _SEVERAL).any():
