@@ -10,7 +10,7 @@ import pytest
 
 from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import DeadlineExceeded
-from common.query import AnyOf
+from common.query_syntax_tree import AnyOf
 from shard.caches import lru_cache
 from shard.caches.background_derivation import BackgroundTasks
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
