@@ -244,11 +244,11 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
     if query.required == 1:
         marked = empty_bitset(num_docs)
         for scored in query.clauses:
-            _mark(evaluation, scored, allowed, None, marked)
+            mark_clause(evaluation, scored, allowed, None, marked)
         return marked
     marked = np.zeros((len(query.clauses), num_words(num_docs)), np.uint64)
     for scored, of_clause in zip(query.clauses, marked, strict=True):
-        _mark(evaluation, scored, allowed, None, of_clause)
+        mark_clause(evaluation, scored, allowed, None, of_clause)
     found: NDArray[np.uint64] = _in_enough(marked, query.required)
     return found
 
@@ -287,17 +287,18 @@ def _mark_all(
             if count * _CANDIDATES_SHARE < evaluation.index.num_docs:
                 candidates = list_docs(words, count)
         marked = empty_bitset(evaluation.index.num_docs)
-        _mark(evaluation, scored, words, candidates, marked)
+        mark_clause(evaluation, scored, words, candidates, marked)
         words = marked
     return words
 
 
-def _mark(
+def mark_clause(
     evaluation: Evaluation,
     scored: ScoredClause,
     wanted: NDArray[np.uint64],
     candidates: NDArray[np.uint32] | None,
     marked: NDArray[np.uint64],
+    kinds: NDArray[np.bool_] | None = None,
 ) -> None:
     """Set the bits of a clause's documents among the wanted ones.
 
@@ -307,12 +308,15 @@ def _mark(
         wanted: bitset of the wanted documents; empty: all.
         candidates: the same as a list, if they are few.
         marked: the bitset.
+        kinds: by `MatchKind`: whether terms of it are read, of a word without multi-word
+            alternatives; None: all that have a weight.
     """
     clause = scored.clause
     if isinstance(clause, Word):
         expansion = evaluation.terms_to_read(clause)
         if not expansion.phrases:
-            is_used = np.array(scored.weights[0])[expansion.kinds] > 0
+            is_read = np.array(scored.weights[0]) > 0 if kinds is None else kinds
+            is_used = is_read[expansion.kinds]
             evaluation.lists.mark(
                 expansion.terms[is_used],
                 expansion.languages[is_used],

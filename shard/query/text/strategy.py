@@ -3,10 +3,11 @@
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
 bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
-(`max_score_disjunction`); the terms of one word are united, and scored where a document's one entry
-can reach the top (`expanded_word_top_k`); where words have several terms in several tiers, the hits
-of the best tier are scored and all others counted; where leading words decide, the hits with the
-most of them are; what remains scores every hit.
+(`max_score_disjunction`; if clauses have several terms, `any_clause_top_k`); the terms of one word
+are united, and scored where a document's one entry can reach the top (`expanded_word_top_k`); where
+words have several terms in several tiers, the hits of the best tier are scored and all others
+counted; where leading words decide, the hits with the most of them are; what remains scores every
+hit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from common.query_syntax_tree import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
 from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
+from shard.query.text import any_clause_top_k
 from shard.query.text.clause_evaluation import Evaluation
 
 
@@ -34,6 +36,8 @@ class Ranking(Enum):
     """Unite its terms, and score the documents whose entries can reach the top."""
     ANY_TERM = "any term"
     """Unite them, and score the documents whose bounds can reach the top."""
+    ANY_CLAUSE = "any clause"
+    """The same where clauses have several terms."""
     LEADING_WORDS = "leading words"
     """Score the hits with the most leading words, which come before all others; count the others.
     """
@@ -105,9 +109,11 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
     if not evaluation.needs_one:
         return Ranking.SCORE_ALL
     plans = evaluation.plans
-    if any(one.single is None for one in plans):
-        return Ranking.SCORE_ALL
     num_entries = sum([one.cost for one in plans])
     num_docs = evaluation.index.num_docs
-    is_faster = max_score_disjunction.pays_off(num_docs, len(plans), num_entries)
-    return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL
+    if all(one.single is not None for one in plans) and max_score_disjunction.pays_off(
+        num_docs, len(plans), num_entries
+    ):
+        return Ranking.ANY_TERM
+    is_faster = any_clause_top_k.pays_off(len(plans), num_entries)
+    return Ranking.ANY_CLAUSE if is_faster else Ranking.SCORE_ALL

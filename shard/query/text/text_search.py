@@ -32,6 +32,7 @@ from shard.query.pruning.block_max_conjunction import best_of_term, best_of_term
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
+from shard.query.text.any_clause_top_k import best_of_any_clause
 from shard.query.text.clause_combination import (
     exclude,
     mark_hits,
@@ -209,6 +210,10 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
     if strategy.ranking is Ranking.LEADING_WORDS:
         words, best = mark_most_leading(head, allowed, num_ranked)
         return BestHits(None, *_rank(head, _match(head, best), num_ranked), words)
+    if strategy.ranking is Ranking.ANY_CLAUSE:
+        words, result = best_of_any_clause(head, allowed, num_ranked)
+        scored = _ScoredHits(result.docs, result.scores)
+        return BestHits(None, *_rank(head, scored, num_ranked), words)
     singles = [one.single for one in head.plans if one.single is not None]
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
