@@ -149,13 +149,17 @@ def values(name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def test_exact_package_names_are_first(debian: Index) -> None:
+@pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.long)])
+def test_exact_package_names_are_first(debian: Index, count: int) -> None:
     names = [item["name"] for item in values("debian-packages")]
-    asked = random.Random(11).sample(names, 200)
+    asked = random.Random(11).sample(names, count)
     firsts = [
         debian.search(query=name, per_page=1, fields=["name"])["data"]["items"] for name in asked
     ]
-    assert sum(items == [{"name": name}] for items, name in zip(firsts, asked, strict=True)) >= 190
+    assert (
+        sum(items == [{"name": name}] for items, name in zip(firsts, asked, strict=True))
+        >= 0.95 * count
+    )
 
 
 @pytest.mark.parametrize("name", ["git", "redis", "vim"])
@@ -211,13 +215,14 @@ def test_a_half_typed_actor_is_found(films: Index, query: str) -> None:
     assert items
 
 
-def test_the_largest_cities_are_first(cities: Index) -> None:
-    largest = sorted(values("geonames-cities"), key=lambda city: -int(city["population"]))[:300]
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.long)])
+def test_the_largest_cities_are_first(cities: Index, count: int) -> None:
+    largest = sorted(values("geonames-cities"), key=lambda city: -int(city["population"]))[:count]
     num_first = sum(
         cities.search(query=city["name"], per_page=1)["data"]["items"][0]["id"] == city["id"]
         for city in largest
     )
-    assert num_first >= 285
+    assert num_first >= 0.95 * count
 
 
 def test_a_city_comes_before_those_whose_name_contains_it(cities: Index) -> None:
