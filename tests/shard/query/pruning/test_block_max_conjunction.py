@@ -270,7 +270,8 @@ def test_bitsets_are_combined_where_that_is_less_than_scoring_all(
         ("sea or tide", 0, Ranking.NOTHING),
         ("sea or tide", None, Ranking.SCORE_ALL),
         ("sea or tide or moon or salt or filler", 3, Ranking.ANY_TERM),
-        ("sea or tide or moon or salt or filler or nothing", 3, Ranking.SCORE_ALL),
+        ("sea or tide or moon or salt or filler or nothing", 3, Ranking.ANY_CLAUSE),
+        ("nothing or nowhere", 3, Ranking.SCORE_ALL),
     ],
 )
 def test_strategy_follows_from_the_query(
