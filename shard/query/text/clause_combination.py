@@ -18,16 +18,15 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     BoolArray,
     I64Array,
-    Rows,
     U8Array,
     U16Array,
     U32Array,
     U64Array,
     int64,
     uint16,
-    uint64,
 )
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
+from shard.query.pruning.bit_sliced_bounds import add_up, at_least
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_members
@@ -128,41 +127,6 @@ def _take_cells(
 
 
 @kernel
-def _in_enough(marked: Rows[np.uint64], required: int) -> U64Array:
-    """Return the bitset of the documents that are in `required` of some bitsets, or in more.
-
-    There are at least so many bitsets.
-
-    Counts are bit-sliced: `planes[i]` has bit i of the counts of 64 documents.
-    """
-    num_clauses, size = marked.shape
-    num_planes = 1
-    while num_clauses >> num_planes:
-        num_planes += 1
-    planes = np.empty(num_planes, np.uint64)
-    enough = np.empty(size, np.uint64)
-    for word in range(size):
-        planes[:] = 0
-        for clause in range(num_clauses):
-            carry = marked[clause, word]
-            for i in range(num_planes):
-                next_carry = planes[i] & carry
-                planes[i] ^= carry
-                carry = next_carry
-        # Compare with the required number, its highest bit first.
-        more = uint64(0)
-        same = ~uint64(0)
-        for i in range(num_planes - 1, -1, -1):
-            if required >> i & 1:
-                same &= planes[i]
-            else:
-                more |= same & planes[i]
-                same &= ~planes[i]
-        enough[word] = more | same
-    return enough
-
-
-@kernel
 def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
     """Return, by document, whether it is absent from a bitset."""
     outside = np.empty(len(docs), np.bool_)
@@ -249,7 +213,8 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
     marked = np.zeros((len(query.clauses), num_words(num_docs)), np.uint64)
     for scored, of_clause in zip(query.clauses, marked, strict=True):
         mark_clause(evaluation, scored, allowed, None, of_clause)
-    found: NDArray[np.uint64] = _in_enough(marked, query.required)
+    counts = add_up(marked, np.ones(len(marked), np.int64))
+    found: NDArray[np.uint64] = at_least(counts, query.required)
     return found
 
 

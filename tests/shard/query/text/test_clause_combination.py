@@ -13,6 +13,7 @@ from msgspec import structs
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.query_syntax_tree import Word
+from shard.query.pruning.bit_sliced_bounds import add_up, at_least
 from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery
@@ -35,7 +36,7 @@ def test_documents_in_enough_bitsets_are_counted_bit_by_bit(
     padded[:, :num_docs] = has
     marked = np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
     for required in range(1, num_clauses + 1):
-        found = clause_combination._in_enough(marked, required)
+        found = at_least(add_up(marked, np.ones(num_clauses, np.int64)), required)
         bits = np.unpackbits(found.view(np.uint8), bitorder="little").astype(bool)
         assert np.flatnonzero(bits).tolist() == np.flatnonzero(has.sum(0) >= required).tolist()
 
