@@ -2,7 +2,7 @@
 
 supervisor           starts, watches, restarts and stops all others
 child_process        one of them, made by fork_server_client (they import
-                     aiohttp_without_certificates)
+                     aiohttp_without_system_files)
 startup_listener     answers until the coordinator listens; port_conflict: who else has the port
 inherited_coordinator_slots  what several coordinators inherit
 kernel_preparation   compiled kernels for all

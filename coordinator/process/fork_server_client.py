@@ -24,7 +24,7 @@ COORDINATOR: Final = Program(
     "coordinator",
     "coordinator.cli.commands:main",
     imports=(
-        "coordinator.process.aiohttp_without_certificates",
+        "coordinator.process.aiohttp_without_system_files",
         "coordinator.process.coordinator_process",
         "coordinator.cli.process_commands",
     ),

@@ -332,8 +332,10 @@ def test_an_extension_knows_the_sources_that_it_was_built_from(image_path: Path)
 def test_changed_and_added_kernels_make_an_extension_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for package in source_digests.PACKAGES:
+        (tmp_path / package).mkdir()
     folder = tmp_path / "shard"
-    folder.mkdir()
+    (folder / "deep").mkdir()
     (folder / "kernels.py").write_text("\n@kernel\n")
     (folder / "other.py").write_text("def arguments(): ...\n")
     monkeypatch.setattr(source_digests, "ROOT", tmp_path)
@@ -343,9 +345,10 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     assert source_digests.is_current(extension)
     (folder / "other.py").write_text("def parameters(): ...\n")
     assert source_digests.is_current(extension)
-    (folder / "groups.py").write_text("\n@arguments\nclass Group: a: int\n")
-    assert not source_digests.is_current(extension)
-    (folder / "groups.py").unlink()
+    for added in (folder / "groups.py", folder / "deep" / "groups.py"):
+        added.write_text("\n@arguments\nclass Group: a: int\n")
+        assert not source_digests.is_current(extension)
+        added.unlink()
     (folder / "kernels.py").write_text("\n@kernel\n\n")
     assert not source_digests.is_current(extension)
     (folder / "kernels.py").write_text("\n@kernel\n")
