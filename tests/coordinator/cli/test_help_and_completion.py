@@ -290,6 +290,8 @@ def test_the_real_shell_completes(shell: str, tmp_path: Path) -> None:
         main, ["completion", "install", shell]
     )
     script = made.stdout.partition("wrote ")[2].partition(";")[0]
+    # Without this folder, fish reads all manual pages: minutes, in a process that outlives us.
+    (tmp_path / ".local/share/fish/generated_completions").mkdir(parents=True)
     first = {
         "bash": f". {script}\n",
         "zsh": f"fpath=({Path(script).parent} $fpath); autoload -Uz compinit; compinit -u\n",
