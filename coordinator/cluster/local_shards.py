@@ -25,7 +25,7 @@ class LocalShards:
     Attributes:
         clients: the shards of this host, by ordinal; they come and go.
         arriving: shards that it is about to hold, by ordinal; not read yet.
-        name, applied, prepared, moved_at: as in `ShardHost`.
+        name, applied, prepared, in_force, moved_at: as in `ShardHost`.
         begun_at: by shard: the oldest state that it had when it came last, if known.
         released: states before it may be gone on all shards.
         is_stopped: whether its data differ from the other hosts', so that it must not be read.
@@ -41,6 +41,7 @@ class LocalShards:
         self.name = "this host"
         self.applied = -1
         self.prepared = -1
+        self.in_force = -1
         self.moved_at = time.monotonic()
         self.is_stopped = False
         self.leaving: set[int] = set()

@@ -59,12 +59,14 @@ class ShardHost(Protocol):
         name: for people.
         applied: entry of the log up to which it has applied everything.
         prepared: newest change of the catalog that it could put in force at once.
-        moved_at: when one of these grew last; monotonic seconds.
+        in_force: newest change of the catalog that it is known to have put in force.
+        moved_at: when `applied` or `prepared` grew last; monotonic seconds.
     """
 
     name: str
     applied: int
     prepared: int
+    in_force: int
     moved_at: float
 
     def kept_from(self, shard: int) -> int | None:
@@ -356,6 +358,16 @@ class PlacedShards:
     def is_readable(self) -> bool:
         """Whether every shard can be read."""
         return all(shard.state is ShardState.SERVING for shard in self.shards)
+
+    @property
+    def newest_in_force(self) -> int:
+        """The newest change of the catalog that some chosen copy is under.
+
+        This host may not have made it yet: the others wait for it only while they read its copies,
+        and while it makes progress.
+        """
+        chosen = [shard.host for shard in self.shards if shard.host is not None]
+        return max((one.in_force for one in chosen if one.in_force <= one.applied), default=-1)
 
     async def _next_change(self) -> None:
         self._changed.clear()

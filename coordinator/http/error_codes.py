@@ -123,8 +123,8 @@ _ROWS: Final = (
     (
         "replica_lags",
         503,
-        "several hosts: this one lags by more than X-Max-Lag-Ms, or too far to know that an index, "
-        "alias or key does not exist",
+        "several hosts: this one lags by more than X-Max-Lag-Ms, too far to know that an index, "
+        "alias or key does not exist, or for a configuration that the others have; see Retry-After",
     ),
     ("replica_stopped", 503, "several hosts: this one differs from the others; ask another one"),
     ("starting", 503, "the service is starting; see Retry-After"),

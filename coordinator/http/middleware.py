@@ -376,7 +376,12 @@ class Middleware:
         Then the request is parsed again, under the configuration of that moment, and of the index
         that has the name then. Routes raise no `StaleRequest` once they have changed or sent
         anything, unless what they have changed was deleted with its index.
+
+        Raises:
+            Unavailable: `replica_lags`; a full disk keeps this host from switching.
         """
+        if self._services.shared_log is not None:
+            self._services.shared_log.check_not_blocked()
         if route.needs_index:
             await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)
             self._find_index(route, request)

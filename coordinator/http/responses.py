@@ -166,6 +166,7 @@ def json_response(document: Any, *, status: int = 200, headers: bytes = b"") -> 
 RETRY_AFTER_SECONDS: Final[Mapping[str, int]] = {
     "overloaded": 1,
     "starting": 1,
+    "replica_lags": 1,
     "shard_unavailable": 2,
     "switched": 1,
     "too_many_requests": 1,

@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from common.errors import Conflict
+from common.errors import Conflict, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.protocol.write_operations_and_outcomes import Operation
@@ -170,6 +170,35 @@ class SharedLog(WriteLog):
         """
         self._host.cluster.check_serving()
         self.watch.check_complete()
+
+    def check_not_blocked(self) -> None:
+        """Refuse to wait until this host has a configuration that the others have.
+
+        Raises:
+            Unavailable: `replica_lags`; its disk is full.
+        """
+        if self._applier.blocked is not None:
+            raise Unavailable(
+                "the disk of this host is full, so it lacks a configuration that other hosts have; "
+                "ask another one",
+                code="replica_lags",
+            )
+
+    def check_not_overtaken(self) -> None:
+        """Refuse if searches here read other hosts under a configuration that this one lacks.
+
+        Raises:
+            Unavailable: `replica_lags`.
+        """
+        placed, own = self._host.cluster.placed, self._host.cluster.local_shards
+        if placed is None or placed.newest_in_force <= own.applied:
+            return
+        self.check_not_blocked()
+        if placed.newest_in_force > own.prepared:  # else it switches in a moment
+            raise Unavailable(
+                "this host still builds a configuration that other hosts have; ask another one",
+                code="replica_lags",
+            )
 
     # --- for operators
 

@@ -82,7 +82,8 @@ async def health(services: Services, request: Request) -> Response:
 async def ready(services: Services, request: Request) -> Response:
     """Answer `GET /_ready`: 200 if every shard serves and answers, asked now.
 
-    A demo is not ready before its films are loaded.
+    A demo is not ready before its films are loaded, nor one of several hosts while searches of an
+    index need a configuration that only the others have.
     """
     cluster = services.cluster
     if cluster.is_ready:
@@ -108,6 +109,8 @@ async def ready(services: Services, request: Request) -> Response:
             f"shards {', '.join(map(str, silent))} of {cluster.num_shards} do not answer",
             details={"shards": {"total": cluster.num_shards, "failed": silent}},
         )
+    if services.shared_log is not None:
+        services.shared_log.check_not_overtaken()
     if services.filled is not None and not services.filled.is_set():
         raise Unavailable("the service's first items are being loaded", code="starting")
     return json_response(

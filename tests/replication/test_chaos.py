@@ -23,7 +23,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -48,6 +47,7 @@ from tests.replication.several_hosts import (
     placement,
     replica_state,
 )
+from tests.replication.small_disks import fill, small_disks
 from tests.replication.wall_clock import WallClock
 from tests.replication.workload import (
     ClientThread,
@@ -70,7 +70,6 @@ MINUTES = float(os.environ.get("FACETD_CHAOS_MINUTES", "inf"))
 """After which long runs do no more harm."""
 NUM_SLOWEST = 8
 NUM_FAILURES = 20
-DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
 """After mending, or until the next harm; a pause of the writes that begins then is of this harm."""
@@ -249,7 +248,7 @@ class Chaos:
     def _harm_ways(self, name: str, folder: Path, what: str, seconds: float) -> None:
         if what == "full":
             filler = folder / "filler"
-            _fill(filler)
+            fill(filler)
             time.sleep(seconds)
             filler.unlink()
             return
@@ -301,32 +300,6 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
-
-
-def _fill(path: Path) -> None:
-    """Leave no room on a disk."""
-    with path.open("wb", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                continue
-
-
-@contextmanager
-def small_disks(folders: list[Path]) -> Iterator[bool]:
-    """Mount a small disk at each folder; whether that was possible."""
-    with ExitStack() as stack:
-        for folder in folders:
-            folder.mkdir(parents=True)
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-            done = subprocess.run(mount, capture_output=True, check=False)
-            if done.returncode:
-                yield False
-                return
-            stack.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
-        yield True
 
 
 @contextmanager

@@ -6,10 +6,12 @@ All connections between the hosts are encrypted. One cluster serves all tests, i
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -26,6 +28,7 @@ from tests.replication.several_hosts import (
     placement,
     replica_state,
 )
+from tests.replication.small_disks import fill, small_disks
 from tests.replication.test_data_comparison import cluster_command, command, compared
 from tests.replication.workload import (
     INDEX,
@@ -378,3 +381,42 @@ def test_a_log_of_hosts_that_hold_some_shards_begins_with_a_backup(tmp_path: Pat
             giving.start()
             wait_until(lambda: num_serving(hosts.services[1]) == [2, 2, 2])
             assert exported(giving) == contents[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_host_too_full_for_a_configuration_that_others_have_refuses_at_once(
+    tmp_path: Path,
+) -> None:
+    """Its searches used to be tried for seven seconds, and `/_ready` to say 200."""
+    with small_disks([tmp_path / "host-0"]) as has_disk, SharedLogServers(tmp_path, 1) as log:
+        if not has_disk:
+            pytest.skip("cannot mount a small disk")
+        with (
+            PlacedHosts(tmp_path, log, PLACED, 3) as hosts,
+            closing(hosts.services[0].client()) as full,
+            closing(hosts.services[1].client()) as other,
+        ):
+            for index in (INDEX, "unchanged"):
+                assert other.post(f"/{index}/configuration", {}).status == 200
+                assert other.post(f"/{index}/items", {"id": "1", "genre": "war"}).status == 200
+            hosts.wait_equal()
+            filler = tmp_path / "host-0" / "filler"
+            fill(filler)
+            configure(hosts.services[1], {"aggregations": {"genre": {}}})
+
+            search = f"/{INDEX}/search?query=war"
+            for page in ("/_ready", search):
+                wait_until(lambda page=page: full.get(page).status == 503, 10)  # type: ignore[misc]
+            began = time.monotonic()
+            for page in ("/_ready", search):
+                refused = full.get(page)
+                assert (refused.status, refused.headers.get("retry-after")) == (503, "1"), refused
+                assert refused.json["error"]["code"] == "replica_lags"
+                assert "the disk of this host is full" in refused.json["error"]["message"]
+            assert time.monotonic() - began < 1.0
+            assert full.get("/unchanged/search?query=war").status == 200
+            assert (other.get("/_ready").status, other.get(search).status) == (200, 200)
+
+            filler.unlink()
+            hosts.services[0].wait_ready()
+            wait_until(lambda: full.get(search).status == 200, 10)

@@ -64,7 +64,9 @@ class OtherHost:
         name: for people.
         applied: entry of the log up to which it has applied everything.
         prepared: newest change of the catalog that it could put in force at once.
-        moved_at: when one of these grew last; monotonic seconds.
+        in_force: newest change of the catalog that it is known to have put in force; it outlasts
+            connections, since a host that has just started does not know which one that is.
+        moved_at: when `applied` or `prepared` grew last; monotonic seconds.
         is_connected: whether it has reported its progress.
         lost_at: when it was last found not to be connected; monotonic seconds.
     """
@@ -84,6 +86,7 @@ class OtherHost:
         self.name = row.name
         self.applied = -1
         self.prepared = -1
+        self.in_force = -1
         self.moved_at = time.monotonic()
         self.is_connected = False
         self.lost_at = self.moved_at
@@ -206,6 +209,8 @@ class OtherHost:
     def _take(self, progress: OtherProgress) -> None:
         """Take a report of its progress."""
         applied = max(self.applied, progress.applied)
+        if progress.prepared <= applied:
+            self.in_force = max(self.in_force, progress.prepared)
         if (applied, progress.prepared) != (self.applied, self.prepared):
             self.moved_at = time.monotonic()
             self.applied, self.prepared = applied, progress.prepared

@@ -75,6 +75,8 @@ class CatalogChanges:
             )
             await self._cluster.push_catalog()
             self._catalog.activate()
+            if self._cluster.placed is not None:
+                self._cluster.local_shards.in_force = seq
             for number in change.dropped:
                 self._queues.forget(number)
                 self._cluster.horizons.forget(number)

@@ -26,6 +26,7 @@ class FakeHost:
         self.name = name
         self.applied = applied
         self.prepared = applied
+        self.in_force = 0
         self.moved_at = 0.0
         self.serving = dict.fromkeys(shards, kept_from)
         self.connection = 1
@@ -317,3 +318,17 @@ def test_how_far_so_many_hosts_are() -> None:
 )
 def test_ordinals_are_shown_as_ranges(ordinals: list[int], text: str) -> None:
     assert shown_shards(ordinals) == text
+
+
+def test_a_change_of_the_catalog_counts_where_a_copy_that_is_read_has_made_it() -> None:
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 0)
+    placed = placing(own, b, c)
+    assert placed.newest_in_force == 0
+    c.in_force = 10  # nothing is read there
+    assert placed.newest_in_force == 0
+    b.in_force = 11  # it has announced it, and has not applied it
+    assert placed.newest_in_force == 0
+    b.applied = 11
+    assert placed.newest_in_force == 11
+    b.lose(placed)
+    assert placed.newest_in_force == 0
