@@ -5,10 +5,10 @@ return ten. *Bounds* cap what a document can score; only documents whose bound c
 top k are scored.
 
 One term. Each block of its posting list has a bound: the greatest t (see bm25f) of a document whose
-entries begin in it. Score the blocks with the greatest bounds, then those that can still reach the
-k-th best score: a list of 80,000 documents needs some twenty of its 600 blocks. This is block-max
-pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR 2011), for one
-list.
+entries begin in it. Score the k blocks with the greatest bounds, then those that can still reach
+the k-th best score: without filters there are none, as each bound is a document's. A list of
+80,000 documents needs ten of its 600 blocks. This is block-max pruning (Ding, Suel: Faster top-k
+document retrieval using block-max indexes, SIGIR 2011), for one list.
 
 One term, a deep page. Thousands of hits touch every block, so pruning works on groups of 16
 documents instead, with the bounds that several terms use: for a word that 150,000 documents have,
@@ -40,9 +40,9 @@ import numpy as np
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
-from common.kernels.intrinsics import count_ones
+from common.kernels.intrinsics import count_ones, prefetch
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.postings.posting_list_scan import Matched, ScoredTerm, scan, scan_scratch
+from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import (
     QueryTerms,
     SearchedLists,
@@ -67,25 +67,23 @@ from shard.query.pruning.score_bounds import (
     GROUPS_PER_WORD,
     BlockBounds,
     GroupBounds,
-    docs_in_blocks,
     docs_in_groups,
     kept_bounds,
     make_block_bounds,
     schedule_group_bounds,
 )
-from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
+from shard.query.scoring.bm25f import SCORE_UNIT, ScoredLists, bm25_tf, length_offset
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
-from shard.segment.doc_sets import add_docs, reset_bitset
+from shard.segment.doc_sets import has_bit
 from shard.segment.text.bitset_postings import find_dense, find_members
-from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block
+from shard.segment.text.postings_cursor import Wanted, at_block, decode_docs, decode_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BOUNDED_BLOCKS_MIN: Final = 24
 """Scoring a list shorter than this is as fast as looking through its bounds."""
-_SURPLUS_BLOCKS: Final = 4
-"""Blocks scored first, in addition to one per requested hit."""
 BOUNDED_DOCS_MIN: Final = 700
 """With fewer documents, scoring all is as fast as working out which to leave out."""
 _BOUNDED_FACTOR: Final = 8
@@ -119,25 +117,106 @@ class _Bounded(NamedTuple):
 # --- kernels: one term
 
 
-@kernel
-def _score_docs(
-    searched: SearchedLists, bounded: _Bounded, docs: U32Array
-) -> tuple[U32Array, I64Array]:
-    """Return those of some documents that have a term in a searched field, and their scores.
+@kernel(allocates=False)
+def _last_doc(lists: PostingLists, term: int, block: int, docs: U32Array) -> int:
+    """Return the last document of a block; `docs` is scratch space for one."""
+    cursor = at_block(lists, term, block, 0)
+    decode_docs(lists, cursor, docs)
+    return int64(docs[cursor.size - 1])
 
-    The list is walked by document, not by block: the entries of a document that begins in one block
-    may run into the next.
+
+@kernel(allocates=False)
+def _frequencies_by_norm(
+    scored: ScoredLists, entries: Entries, size: int, offsets: U64Array, totals: I64Array
+) -> None:
+    """Write the t of each entry of a block; `offsets` is scratch space.
+
+    Lengths of documents that are far apart are cache misses: prefetched, they overlap.
     """
-    count = len(docs)
-    matched = Matched(np.empty(count + 1, np.uint32), np.empty(count, np.int64))
-    add_docs(searched.bits, docs)
-    wanted = Wanted(searched.bits, docs, True)
-    found = scan(searched.scored, bounded.term, wanted, True, matched, scan_scratch())
-    reset_bitset(searched.bits, docs)
-    scores = matched.totals[:found]
-    for position in range(found):
-        scores[position] = bm25_tf(scores[position], bounded.weight, searched.k1)
-    return matched.docs[:found], scores
+    lengths, tf_norms = scored.lengths, scored.tf_norms
+    for i in range(size):
+        row = uint64(lengths.field_rows[entries.fields[i]])
+        offsets[i] = length_offset(lengths, row, int64(entries.docs[i]))
+        prefetch(lengths.lengths, int64(offsets[i]))
+    for i in range(size):
+        row = uint64(lengths.field_rows[entries.fields[i]])
+        tf_norm = tf_norms[row, lengths.lengths[offsets[i]]]
+        totals[i] = int64(entries.freqs[i] * tf_norm + 0.5)
+
+
+@kernel
+def _score_blocks(
+    searched: SearchedLists, bounded: _Bounded, least: int, greatest: int, allowed: U64Array
+) -> tuple[U32Array, I64Array]:
+    """Return the documents that begin in blocks with bounds from `least` to `greatest`; scores.
+
+    A document has an entry per field, one after the other. Those of the last one of a block may run
+    into the next block, so the first entries of a block may belong to a document that begins in the
+    block before.
+    """
+    scored, term, of_blocks = searched.scored, bounded.term.term, bounded.bounds.of_blocks
+    lists = scored.lists
+    skip_docs, first_row = lists.skip_docs, int64(lists.skip_starts[term])
+    is_chosen = (of_blocks >= least) & (of_blocks <= greatest)
+    num_blocks = len(is_chosen)
+    num_chosen = 0
+    for block in range(num_blocks):
+        num_chosen += is_chosen[block]
+    docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
+    totals = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.int64)
+    totals[0] = 0
+    entries = new_block()
+    of_entries = np.empty(BLOCK_ENTRIES, np.int64)
+    offsets = np.empty(BLOCK_ENTRIES, np.uint64)
+    has_allowed = len(allowed) > 0
+    at = 0
+    current = int64(-1)  # the last document of the block before, if it matters
+    is_open = False  # whether that is one to score
+    for block in range(num_blocks):
+        if not is_chosen[block]:
+            if not is_open:
+                continue
+            # Only the rest of that document is of interest.
+            is_open = int64(skip_docs[first_row + block]) == current
+            if not is_open:
+                continue
+        elif block > 0 and not is_chosen[block - 1] and not is_open:
+            current = _last_doc(lists, term, block - 1, entries.docs)
+        cursor = at_block(lists, term, block, 0)
+        decode_entries(lists, cursor, entries)
+        _frequencies_by_norm(scored, entries, cursor.size, offsets, of_entries)
+        for i in range(cursor.size):
+            doc = int64(entries.docs[i])
+            if doc != current:
+                is_open = is_chosen[block]
+                if not is_open:
+                    break
+                # One that no searched field has is overwritten.
+                at += totals[at] > 0
+                docs[at] = doc
+                totals[at] = 0
+                current = doc
+            if is_open and (not has_allowed or has_bit(allowed, doc)):
+                totals[at] += of_entries[i]
+    found = at + (totals[at] > 0)
+    # A separate loop, so that the compiler vectorizes the division.
+    for i in range(found):
+        totals[i] = bm25_tf(totals[i], bounded.weight, searched.k1)
+    return docs[:found], totals[:found]
+
+
+@kernel(allocates=False)
+def _least_bound(worst: int, bounded: _Bounded, greatest: int, k1: float) -> int:
+    """Return the least bound, up to `greatest`, of a block that can reach the score `worst`."""
+    low = int64(0)
+    high = greatest
+    while low < high:
+        middle = (low + high) >> 1
+        if bm25_tf(int64(middle * bounded.bounds.drift) + 1, bounded.weight, k1) < worst:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -146,36 +225,29 @@ def _best_of_term(
 ) -> tuple[U32Array, I64Array]:
     """Return documents and scores of a term's k best, with all ties for the k-th place.
 
-    Each round scores the documents of the chosen blocks. The k-th best of these scores says which
-    blocks it takes to be sure; if some were not scored, the next round scores them too.
+    Each round scores the documents of the blocks with the greatest bounds that are left. It is the
+    last if no other block can reach the k-th best of these scores. Without filters, the first one
+    is, unless bounds have drifted: each of its k blocks has a document that scores its bound.
     """
-    lists, k1 = searched.scored.lists, searched.k1
-    weight = bounded.weight
-    of_blocks, drift = bounded.bounds
+    of_blocks = bounded.bounds.of_blocks
     num_blocks = len(of_blocks)
-    # Round one: the blocks with the greatest bounds, ties included.
-    num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
-    is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
-    while True:
-        docs = docs_in_blocks(lists, bounded.term.term, is_chosen, allowed)
-        docs, scores = _score_docs(searched, bounded, docs)
-        if np.all(is_chosen):
-            return best_of(docs, scores, k)  # nothing was pruned
-        is_enough = True
+    num_scored = min(k, num_blocks)
+    least = kth_greatest(of_blocks, num_scored)  # ties included
+    docs, scores = _score_blocks(searched, bounded, least, GREATEST, allowed)
+    while num_scored < num_blocks:
+        reach = int64(0)
         if len(docs) >= k:
-            # Add every block whose bound still reaches the k-th best. None missing: the top k is
-            # exact.
-            worst = kth_greatest(scores, k)
-            for block in range(num_blocks):
-                reach = bm25_tf(int64(of_blocks[block] * drift) + 1, weight, k1)
-                is_enough &= is_chosen[block] or reach < worst
-                is_chosen[block] |= reach >= worst
-        else:  # the filters leave fewer than k of these: try four times the blocks
-            is_enough = False
-            num_wanted = min(4 * num_wanted, num_blocks)
-            is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
-        if is_enough:
-            return best_of(docs, scores, k)
+            reach = _least_bound(kth_greatest(scores, k), bounded, least, searched.k1)
+            if reach >= least:
+                break
+        # Twice as many blocks at most: the next ones raise the score to reach.
+        num_scored = min(2 * num_scored, num_blocks)
+        reach = max(reach, kth_greatest(of_blocks, num_scored))
+        if reach < least:
+            more, more_scores = _score_blocks(searched, bounded, reach, least - 1, allowed)
+            docs, scores = join(docs, scores, more, more_scores)
+            least = reach
+    return best_of(docs, scores, k)
 
 
 # --- kernels: one dense term
