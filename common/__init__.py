@@ -11,7 +11,7 @@ An index and its items:
     term_weights       statistics → weights
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     item_placement     id → shard
-    string_sort        texts by code points
+    string_sort_kernels  texts by code points
     key_arena          many texts in one array of bytes
     facet_dictionary   a facet's value ↔ its number
     nearest_name       what a mistyped name was meant to be
@@ -26,7 +26,7 @@ A process:
     hits_page_byte_limit  on the items of a page of hits
     data_directory     its layout and its owner; who listens where: endpoint_files
     disk_errors        what the disk refuses, as errors with a remedy
-    durable_files      files that survive a crash; long ones: chunked_io
+    durable_files      files that survive a crash; long ones: chunked_file_io
 
 Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what
 a process is made of), protocol (calls between processes).

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Final
 
-from common.chunked_io import write_all
+from common.chunked_file_io import write_all
 from common.disk_errors import NO_ROOM
 
 COPY_BYTES: Final = 1 << 20

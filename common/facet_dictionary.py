@@ -53,7 +53,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.key_arena import KeyArena
-from common.string_sort import sort_keys
+from common.string_sort_kernels import sort_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

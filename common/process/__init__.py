@@ -4,7 +4,7 @@ fork_server      imports programs once, then forks their processes
 python_command   how a process is started; with its parent it ends: parent_death
 logs             log lines; written by log_writer; for which requests: request_id_context
 control_character_escaping  untrusted text, such as names, for terminals and logs
-loop_scheduler   long steps of an event loop take turns
+cooperative_scheduler  long steps of an event loop take turns
 thread_pool      pools of threads; thread_priority: searches before loads and merges
 uncancelled_waiting  waiting for work that continues when its waiter is cancelled
 glibc_malloc     its settings; freed memory goes back to the system; how much there is:

@@ -31,8 +31,8 @@ from common.errors import (
     WireError,
     encode_error,
 )
+from common.process.cooperative_scheduler import LoopScheduler
 from common.process.logs import Log
-from common.process.loop_scheduler import LoopScheduler
 from common.process.request_id_context import REQUEST_IDS
 from common.protocol.authentication import NONCE_BYTES, Authenticator
 from common.protocol.framing import (

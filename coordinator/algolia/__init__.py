@@ -8,7 +8,7 @@ parameter_interactions  what depends on several parameters
 disjunctive_query_combining  the queries of a page → fewer searches
 responses               results in Algolia's form
 
-settings                an index's settings
+settings_translation    an index's settings ↔ its configuration
 stored_rules_and_synonyms  kept in its configuration; in terms of ours: rule_translation,
                         synonym_translation
 object_changes          changes of items

@@ -21,7 +21,7 @@ import orjson
 from common.curation_rules import NAME_CHARS_MAX
 from common.errors import InvalidRequest
 from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
-from coordinator.algolia.settings import KEY, OBJECTS
+from coordinator.algolia.settings_translation import KEY, OBJECTS
 
 OBJECT_ID_CHARS_MAX: Final = NAME_CHARS_MAX
 """An object's id is the name of a rule."""

@@ -29,7 +29,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from common.chunked_io import write_all
+from common.chunked_file_io import write_all
 from common.data_directory import DataDirectoryError
 from common.decode_errors import UNDECODABLE
 from common.durable_files import sync_file, sync_folder, write_again, write_atomically

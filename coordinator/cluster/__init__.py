@@ -6,12 +6,12 @@ fan_out            one call to every shard
 start_progress     how far the start is, as the shards report it; its end: readiness
 read_horizons      the states that searches see, and older ones in use; cursor_leases
 searched_state     the one that all calls of a request read, and its deadline
-coordinator_cache_budget  how much of what the shards said is kept, over all indexes
+cache_budget_across_indexes  how much of what the shards said is kept, over all indexes
 
 catalog_delivery   what each shard has of the catalog
 
 shared_memory      memory that several coordinators share; cluster and catalog of those that only
                    read: read_only_cluster_and_catalog
-shard_copies       where each host has some shards: the copy that is read; local_shards: those of
-                   this host
+shard_copies       where each host has some shards: the copy that is read; those of this host:
+                   local_shard_clients
 """

@@ -25,7 +25,7 @@ from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
 from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
-from coordinator.cluster.local_shards import LocalShards
+from coordinator.cluster.local_shard_clients import LocalShards
 from coordinator.cluster.read_horizons import Horizons, Reading
 from coordinator.cluster.readiness import Readiness
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in

@@ -19,7 +19,7 @@ Access:
 
     access_control     who calls, by key; api_keys: what the caller may do
     host_and_origin    which hosts and origins a request may name
-    unsafe_address     no start where anyone on the network could do anything
+    listening_without_api_keys  is refused where anyone on the network could do anything
     cors               pages of other origins
     tenant_tokens      keys that an application signs itself
     rate_limit         requests a second and client; its address: client_address

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from coordinator.read.facets.range_merging import listed_buckets
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common import data_directory
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster

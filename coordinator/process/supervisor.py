@@ -203,7 +203,7 @@ class Supervisor:
         try:
             is_new = data_directory.read_manifest(settings.data_dir) is None
             if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-                from coordinator.http.unsafe_address import unsafe_address
+                from coordinator.http.listening_without_api_keys import unsafe_address
 
                 print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
                 return None

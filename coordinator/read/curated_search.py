@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from common.curation_rules import Rule
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import now
 from coordinator.parameters.curation_rule_evaluation import CompiledRule, compile_rules, curated

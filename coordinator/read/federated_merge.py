@@ -21,13 +21,13 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
+from coordinator.read.facets.facet_value_collation import text_key
 from coordinator.read.facets.range_merging import CountedKeys, added_up, finite
-from coordinator.read.facets.text_order import text_key
 from coordinator.read.hit_merging import comparable
 from coordinator.read.hit_rendering import add_members
 from coordinator.read.pinned_hits import slots

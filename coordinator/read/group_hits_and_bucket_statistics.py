@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from common.limits import Limits
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters

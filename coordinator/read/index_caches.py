@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
 from common.index_configuration import IndexConfiguration
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Filter
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.curation_rule_evaluation import (
     ACCEPTED,
     CompiledRule,

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from common.analysis.analyzer import Analyzer
 from common.limits import Limits
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.parsed_parameters import SearchParameters

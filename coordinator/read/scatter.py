@@ -20,7 +20,7 @@ from common.analysis.analyzer import Analyzer
 from common.boosts import Boost
 from common.deadline import Deadline
 from common.limits import Limits
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
     Distinct,
     FilterFactor,

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from common.curation_rules import Rule
 from common.deadline import Deadline
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now

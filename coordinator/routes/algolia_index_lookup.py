@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from common.errors import Forbidden, InvalidRequest, NotFound, Unavailable
-from coordinator.algolia import settings as index_settings
+from coordinator.algolia import settings_translation as index_settings
 from coordinator.catalog.catalog import Index
 from coordinator.catalog.index_names import check_index_name
 

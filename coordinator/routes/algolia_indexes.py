@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound
-from coordinator.algolia import settings as index_settings
+from coordinator.algolia import settings_translation as index_settings
 from coordinator.catalog.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response

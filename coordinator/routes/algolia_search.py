@@ -13,7 +13,7 @@ import msgspec
 from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
-from coordinator.algolia import settings as index_settings
+from coordinator.algolia import settings_translation as index_settings
 from coordinator.algolia.disjunctive_query_combining import RequestedQuery, combine
 from coordinator.algolia.parameter_errors import translated
 from coordinator.algolia.responses import facet_query_response, facet_response, search_answer

@@ -33,7 +33,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from common.chunked_io import read_all, write_all
+from common.chunked_file_io import read_all, write_all
 from common.disk_errors import explaining_disk_failure
 from common.json.item_scanner import ScannedItems
 from common.kernels.types import I64Array, U8Array

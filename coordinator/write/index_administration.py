@@ -17,8 +17,8 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
+from common.process.cooperative_scheduler import run_to_completion
 from common.process.logs import Log
-from common.process.loop_scheduler import run_to_completion
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
 from common.value_kinds_and_facet_keys import ValueKind

@@ -19,7 +19,7 @@ from shard.storage.lmdb_environment import DATA_FILE, Environment
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.manifest import MANIFEST_FILE, IndexManifest, UnreadableManifest, read_manifest
 from shard.storage.storage_errors import DamagedEnvironment
-from shard.storage.write_group_log_and_tombstones import read_state
+from shard.storage.write_group_log import read_state
 
 LARGE_BYTES: Final = 4 << 20
 """Size of data.mdb from which an index takes longer to open than a first search should."""

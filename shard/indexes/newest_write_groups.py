@@ -9,7 +9,7 @@ from common.protocol.messages import GroupExtent
 from shard.indexes.indexes import Indexes
 from shard.partition.partition import Partition
 from shard.storage.newest_write_group_extent import read_extent
-from shard.storage.write_group_log_and_tombstones import read_state
+from shard.storage.write_group_log import read_state
 
 
 async def newest_groups(indexes: Indexes, after: int) -> list[GroupExtent]:

@@ -58,13 +58,8 @@ from shard.storage.manifest import (
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 from shard.storage.stored_documents import DocumentStore
-from shard.storage.write_group_log_and_tombstones import (
-    State,
-    read_groups,
-    read_state,
-    read_tombstones,
-    write_state,
-)
+from shard.storage.tombstones import read_tombstones
+from shard.storage.write_group_log import State, read_groups, read_state, write_state
 
 _FAILURES = (DamagedEnvironment, StorageFailure, ServiceError, OSError)
 """Errors of an index that cannot be checked, or rebuilt."""

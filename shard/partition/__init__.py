@@ -8,7 +8,7 @@ stored_index_entry        its number, name and configuration
 structures_per_configuration  what one configuration makes of its items
 snapshots_in_use          the states that searches can name
 snapshot_updates          the next state, after a write or a merge
-logged_write_groups       the write groups in the log: final, or still named by some search
+uncompacted_write_groups  the write groups in the log: final, or still named by some search
 purge_queue               dead records that no segment has any more
 
 writer                    a group of operations: durable, visible, acknowledged

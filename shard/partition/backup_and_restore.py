@@ -34,7 +34,7 @@ from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.storage_errors import DamagedEnvironment
-from shard.storage.write_group_log_and_tombstones import read_groups, read_state, write_state
+from shard.storage.write_group_log import read_groups, read_state, write_state
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2

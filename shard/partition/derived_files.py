@@ -23,7 +23,7 @@ from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.structures_per_configuration import Generation
 from shard.segment.builder.segment_merge import merge_to_file
-from shard.segment.columns.text_columns import adopt_texts
+from shard.segment.columns.text_ordinal_columns import adopt_texts
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.segment_file import DamagedSegment
@@ -40,7 +40,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from shard.storage.write_group_log_and_tombstones import State
+from shard.storage.write_group_log import State
 
 PIECES_MAX = 8
 """A dictionary in more pieces is rewritten as one."""

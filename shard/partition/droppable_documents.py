@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shard.segment.doc_records_and_places import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
-from shard.storage.write_group_log_and_tombstones import Group
+from shard.storage.write_group_log import Group
 
 RECENT_COUNTED_MAX = 1_000
 """Recent groups that are scanned to count what a merge could drop: the merger asks often."""

@@ -7,7 +7,7 @@ A step is the first of these that there is to do:
     2. write segments in memory to files, once there are enough of them, or once it is idle if they
        were indexed again at open: the next open and closing then have nothing to do
     3. write the text columns that searches have made to files
-    4. once it is idle, make those that searches are likely to need (`text_column_preparation`)
+    4. once it is idle, make those that searches are likely to need (`text_ordinal_preparation`)
     5. name the new files in the manifest (then remove the old ones)
 
 Any step may be killed at any moment, and is retried later if the disk is full (by
@@ -34,8 +34,8 @@ from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.columns_carried_over_merges import carry_columns, view_of_merged
-from shard.segment.columns.text_column_preparation import is_prepared, prepare_texts, set_prepared
-from shard.segment.columns.text_columns import adopt_texts, texts_to_write
+from shard.segment.columns.text_ordinal_columns import adopt_texts, texts_to_write
+from shard.segment.columns.text_ordinal_preparation import is_prepared, prepare_texts, set_prepared
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment

@@ -2,7 +2,7 @@
 
     Partition ─┬─ environment, documents       the truth: LMDB              (storage/)
                ├─ derived                      its files                    (derived_files.py)
-               ├─ groups                       the log of recent writes     (logged_write_groups.py)
+               ├─ groups                       recent writes  (uncompacted_write_groups.py)
                ├─ generation                   items as configured (structures_per_configuration.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
@@ -34,7 +34,6 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable_documents import are_there
-from shard.partition.logged_write_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
@@ -42,7 +41,8 @@ from shard.partition.snapshot_updates import delete_records, with_merged, withou
 from shard.partition.snapshots_in_use import SnapshotsInUse
 from shard.partition.stored_index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.structures_per_configuration import Generation
-from shard.segment.columns.text_column_preparation import is_prepared
+from shard.partition.uncompacted_write_groups import UncompactedGroups
+from shard.segment.columns.text_ordinal_preparation import is_prepared
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
@@ -50,7 +50,7 @@ from shard.storage.lmdb_environment import Environment
 from shard.storage.lmdb_meta_page import MetaPage
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore
-from shard.storage.write_group_log_and_tombstones import State, read_state
+from shard.storage.write_group_log import State, read_state
 
 
 class Partition:
@@ -92,7 +92,7 @@ class Partition:
         self._open_segment_uid = 0
         self._dropped: list[tuple[NDArray[np.uint64], Generation]] = []
         self._is_commit_due = False
-        self.groups: Final = LoggedGroups(recovered.state, recovered.uncompacted)
+        self.groups: Final = UncompactedGroups(recovered.state, recovered.uncompacted)
         self.purge_queue: Final = PurgeQueue(recovered.views, recovered.compacted)
         seq = recovered.state.seq_max
         known = [recovered.state.seq_compacted, *self.groups.seqs()]

@@ -35,13 +35,8 @@ from shard.storage.lmdb_environment import Environment
 from shard.storage.manifest import IndexManifest
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore
-from shard.storage.write_group_log_and_tombstones import (
-    Group,
-    State,
-    read_groups,
-    read_state,
-    read_tombstones,
-)
+from shard.storage.tombstones import read_tombstones
+from shard.storage.write_group_log import Group, State, read_groups, read_state
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""

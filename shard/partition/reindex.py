@@ -33,7 +33,8 @@ from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.write_group_log_and_tombstones import read_groups, read_tombstones
+from shard.storage.tombstones import read_tombstones
+from shard.storage.write_group_log import read_groups
 
 DEAD_VALUES_MIN = 65_536
 """Dead values of a facet from which rebuilding an index may be worth it."""

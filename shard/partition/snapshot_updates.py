@@ -14,7 +14,7 @@ from pyroaring import FrozenBitMap
 from shard.segment.doc_records_and_places import docs_of_records, record_bounds, records_of
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.write_group_log_and_tombstones import Group
+from shard.storage.write_group_log import Group
 
 
 def with_merged(

@@ -52,14 +52,14 @@ from shard.storage.compression_dictionaries import TRAINING_ITEMS_MAX
 from shard.storage.lmdb_environment import SubDatabase, Transaction
 from shard.storage.newest_write_group_extent import write_extent
 from shard.storage.storage_errors import StorageFailure, is_disk_full
-from shard.storage.write_group_log_and_tombstones import (
+from shard.storage.tombstones import purge_records
+from shard.storage.write_group_log import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
     Group,
     State,
     append_group,
     compact_groups,
-    purge_records,
     write_state,
 )
 

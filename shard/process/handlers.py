@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from common.errors import ConfigurationSwitched, NotFound
+from common.process.cooperative_scheduler import LoopScheduler
 from common.process.fault_injection import fault
-from common.process.loop_scheduler import LoopScheduler
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_in_background

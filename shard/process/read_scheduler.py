@@ -3,7 +3,7 @@
     at once       on the event loop: most reads take less than a millisecond, and handing one over
                   to a thread would cost more
     later         in another turn of the event loop, if this one has taken long: where many reads
-                  arrive together, indexes take turns (`common/process/loop_scheduler.py`)
+                  arrive together, indexes take turns (`common/process/cooperative_scheduler.py`)
     on a thread   reads that are known to take long, and all reads of an index that keeps the loop
                   busy while others are read (`event_loop_share`); indexes take turns
                   (`slow_read_threads`)
@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from common.deadline import check_call
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_in_background
 from shard.caches.background_derivation import BACKGROUND_TASKS

@@ -25,10 +25,10 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.endpoint_files import Endpoint, write_endpoint
 from common.process.available_memory import available_bytes
+from common.process.cooperative_scheduler import LoopScheduler
 from common.process.descriptor_limit_and_table import enlarge_descriptor_table
 from common.process.glibc_malloc import configure_allocator, trim_periodically
 from common.process.logs import Log
-from common.process.loop_scheduler import LoopScheduler
 from common.process.parent_death import (
     EXIT_CANNOT_START,
     EXIT_STORAGE_FAILED,

@@ -43,7 +43,7 @@ import orjson
 import xxhash
 from numpy.typing import NDArray
 
-from common.chunked_io import CALL_BYTES, read_all, write_all
+from common.chunked_file_io import CALL_BYTES, read_all, write_all
 from common.disk_errors import SHORTAGES
 
 Array: TypeAlias = NDArray[Any]

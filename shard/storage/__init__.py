@@ -10,7 +10,8 @@
     compression_dictionaries  of words or of zstd, trained on the first items of an index
     item_batch_decoding  checks and decodes the items of a page in one pass
     item_compression/    items as sequences of words
-    write_group_log_and_tombstones  recent write groups; dead records of older ones
+    write_group_log      recent write groups, and the counters
+    tombstones           dead records of older groups
     newest_write_group_extent  shards that the newest group changes, where several hosts share a log
     change_source_positions  how far the followed databases have been read
     manifest             names the derived files, and the state that they reflect

@@ -4,8 +4,8 @@ Questions it answers: which sub-database maps what to what; is the file whole; i
 
     <folder of the index>/data.mdb
       documents    maps record (u64) to the stored item          stored_documents.py
-      groups       maps seq (u64) to a recent write group         write_group_log_and_tombstones.py
-      tombstones   maps record >> 16 (u64) to deleted low halves write_group_log_and_tombstones.py
+      groups       maps seq (u64) to a recent write group         write_group_log.py
+      tombstones   maps record >> 16 (u64) to deleted low halves tombstones.py
       meta         maps a name to a counter, a dictionary, ...   (state, dictionary/<n>)
 
 Keys are big-endian, so that LMDB's byte order is the numbers' order and records are appended to the

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from common.chunked_io import CALL_BYTES
+from common.chunked_file_io import CALL_BYTES
 from common.process.available_memory import available_bytes
 from common.process.logs import Log
 from common.process.thread_priority import run_in_background

@@ -20,7 +20,7 @@ from coordinator.algolia.parameter_interactions import PRE
 from coordinator.algolia.responses import _mark
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.search_request import Style
-from coordinator.algolia.settings import split_name
+from coordinator.algolia.settings_translation import split_name
 from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.value_parsers import Mistake
 from coordinator.write.bulk_loads import _BULK_ACTION

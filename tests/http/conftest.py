@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from common import data_directory
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Catalog
 from coordinator.cluster import shard_client

@@ -13,7 +13,7 @@ from common.errors import ServiceError
 from common.index_configuration_parser import parse_configuration
 from common.item_placement import shard_of_id
 from common.json.item_scanner import canonical_id
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.catalog.catalog_state import CatalogState

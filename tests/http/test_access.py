@@ -18,9 +18,9 @@ from common.protocol.messages import FilterClause
 from coordinator.cluster.read_only_cluster_and_catalog import ReaderCatalog
 from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.app import HttpApp
+from coordinator.http.listening_without_api_keys import UnsafeAddress
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
-from coordinator.http.unsafe_address import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.peers.host_and_log_status import HostStatus
 from coordinator.routes import ROUTES

@@ -15,7 +15,7 @@ from common.index_configuration import GEO_FIELD
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.search_option_parsers import parse_language
-from coordinator.algolia import settings as index_settings
+from coordinator.algolia import settings_translation as index_settings
 from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.stored_rules_and_synonyms import ObjectKind, stored_entry, written
 from coordinator.algolia.synonym_translation import SYNONYMS

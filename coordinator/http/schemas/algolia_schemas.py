@@ -10,7 +10,7 @@ from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.object_changes import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
 from coordinator.algolia.parameter_table import BY_NAME, or_null, parameters_schema
 from coordinator.algolia.rule_translation import RULE_SCHEMA
-from coordinator.algolia.settings import settings_schema
+from coordinator.algolia.settings_translation import settings_schema
 from coordinator.algolia.synonym_translation import SYNONYM_SCHEMA
 from coordinator.http.schemas.schema_parts import (
     COUNT_SCHEMA,

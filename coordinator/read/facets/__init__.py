@@ -7,7 +7,7 @@ summed_counts             counts of all shards, added up; of groups:
 facet_result_assembly     one facet after the other; bucket_selection chooses and orders
 facet_scheduling          all of them, without keeping other requests waiting
 facet_value_search        search within the values; what it reads: folded_facet_key_matching
-text_order                the order of values as texts
+facet_value_collation     the order of values as texts
 facet_statistics          of all values of a facet; of numbers:
                           statistics_by_facet_value
 unconfigured_facets       values of fields that are not facets

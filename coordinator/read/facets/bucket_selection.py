@@ -21,9 +21,9 @@ from common.kernels.top_k_heap import replace_least
 from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters
+from coordinator.read.facets.facet_value_collation import text_key
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.summed_counts import MergedCounts
-from coordinator.read.facets.text_order import text_key
 
 _TIES_MAX = 4_096
 """Up to this many values of equal count are sorted as texts; more are sorted by rank."""

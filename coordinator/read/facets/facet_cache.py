@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from common.deadline import Deadline
 from common.key_arena import KeyArena
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
     FACET_VALUES_MAX,
     FacetCounts,
@@ -23,7 +23,7 @@ from common.protocol.messages import (
 from common.protocol.methods import FACET_VALUES
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket

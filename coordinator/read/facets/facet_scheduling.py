@@ -1,7 +1,7 @@
 """The facets of a response, merged and listed without keeping other requests waiting.
 
     few values and buckets     at once
-    many buckets               facet by facet, through the scheduler (`loop_scheduler`)
+    many buckets               facet by facet, through the scheduler (`cooperative_scheduler`)
     very many values           on a thread, one response at a time: the kernels that add up, choose
                                and sort run off the event loop
 
@@ -20,7 +20,7 @@ import msgspec
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
-from common.process.loop_scheduler import LoopScheduler, run_to_completion
+from common.process.cooperative_scheduler import LoopScheduler, run_to_completion
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from coordinator.cluster.all_shards import Cluster

@@ -34,7 +34,7 @@ from common.errors import FacetRenumbered
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.process.thread_pool import to_the_end
-from coordinator.read.facets.text_order import sorted_numbers
+from coordinator.read.facets.facet_value_collation import sorted_numbers
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _ORDERS_MAX = 4

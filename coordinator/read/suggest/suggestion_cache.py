@@ -8,7 +8,7 @@
 
 An acknowledged write moves the horizon, and everything is dropped: a cached list is what the
 shards would answer. Its bytes count in the budget that all indexes share
-(`coordinator.cluster.coordinator_cache_budget`).
+(`coordinator.cluster.cache_budget_across_indexes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from common.protocol.messages import FilterClause
 from common.query_syntax_tree import Filter
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.parsed_parameters import SuggestParameters
 from coordinator.read.suggest.prefix_narrowing import CompletionContext, KnownPrefix
 from coordinator.read.suggest.suggestion_results import Suggestion

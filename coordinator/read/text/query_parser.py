@@ -38,7 +38,7 @@ from common.analysis.language_and_typos_by_field import TypoLengths, typo_groups
 from common.analysis.stop_words import stop_words
 from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT, typo_budget
 from common.index_configuration import IndexConfiguration
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Clause, Phrase, Word
 from common.search_option_parsers import PrefixMode, TypoMode
 from coordinator.read.text.numerals_and_abbreviations import (

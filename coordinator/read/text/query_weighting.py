@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from common.process.loop_scheduler import LoopScheduler, run_to_completion
+from common.process.cooperative_scheduler import LoopScheduler, run_to_completion
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,

@@ -18,7 +18,7 @@ from common.query_syntax_tree import Filter, Word
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.read.text.fields_reported_by_shards import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of

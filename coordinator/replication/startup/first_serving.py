@@ -1,4 +1,4 @@
-"""The start of a host: when it may serve; the first one makes the log before (`log_creation`).
+"""The start of a host: when it may serve; the first makes the log before (`log_stream_creation`).
 
     the log answers              once everything that the log has now is applied
     it is away, we have data     at once: what our shards have without doubt
@@ -16,7 +16,7 @@ from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.replication.host.host_context import HostContext
 from coordinator.replication.host.log_watch import LogWatch
-from coordinator.replication.startup.log_creation import create_log
+from coordinator.replication.startup.log_stream_creation import create_log
 from coordinator.replication.startup.state_without_log import LocalState, local_state
 
 PAUSE_SECONDS: Final = 0.1

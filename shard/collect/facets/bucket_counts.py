@@ -37,7 +37,7 @@ from shard.collect.facets.match_value_pairs import are_among, field_values
 from shard.collect.facets.tree_counts import count_nodes
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
-from shard.segment.columns.text_columns import text_column
+from shard.segment.columns.text_ordinal_columns import text_column
 from shard.segment.doc_sets import count_docs
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import numpy as np
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.iso_dates import spans_of
-from shard.segment.columns.text_columns import TextColumn, needs_documents, text_column
+from shard.segment.columns.text_ordinal_columns import TextColumn, needs_documents, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -45,7 +45,7 @@ from shard.collect.facets.match_value_pairs import (
 from shard.collect.facets.tree_counts import nodes_of
 from shard.query.filters.filter_bitsets import resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.text_columns import text_column
+from shard.segment.columns.text_ordinal_columns import text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

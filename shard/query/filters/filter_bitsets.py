@@ -64,7 +64,7 @@ from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import ElementSegment, element_segment
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.text_columns import TextColumn, needs_texts, text_column
+from shard.segment.columns.text_ordinal_columns import TextColumn, needs_texts, text_column
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.doc_sets import (
     add_docs,

@@ -48,7 +48,7 @@ from common.term_weights import CORRECTED_FORMS_MAX
 from shard.caches.derived_values import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.terms.stem_classes import stem_forms
-from shard.segment.text.infixes import find_inside
+from shard.segment.text.term_trigram_index import find_inside
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:

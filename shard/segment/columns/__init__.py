@@ -1,13 +1,13 @@
 """Values by document, field by field.
 
-values_by_column   values → columns: the first step of every builder of one
+batch_values_by_column  values → columns: the first step of every builder of one
 presence_and_value_kinds  field → documents that have it, by form of the value
 facet_columns      document ↔ facet values; made by facet_column_builder and
                    facet_column_merge, counted by code_counting
 facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
-text_columns       document → texts, ranked
-text_column_preparation  those that are made before a search needs them
+text_ordinal_columns  document → texts, as ranks
+text_ordinal_preparation  those that are made before a search needs them
 iso_dates          dates among texts: when they are
 cached_date_seconds  the same as a column of seconds, for boosts
 sort_columns       document → a key that compares as an integer

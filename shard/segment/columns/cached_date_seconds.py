@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shard.segment.columns.text_columns import TextColumn
+    from shard.segment.columns.text_ordinal_columns import TextColumn
     from shard.segment.segment import Segment
 
 

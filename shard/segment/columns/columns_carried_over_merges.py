@@ -1,14 +1,14 @@
 """Carried columns: a merged segment has what searches use of its parts, before they see it.
 
 Columns that a segment does not store are made on first use, and kept by the uid of the segment
-(`text_columns`, `sort_columns`, `cached_date_seconds`, `grouping_keys`). So after each merge of
-segments the next search would make them again, and wait: for a text column, until all stored
-documents were read. Instead, the merger makes those that are cached for the parts: texts from
-theirs, the others as a search would.
+(`text_ordinal_columns`, `sort_columns`, `cached_date_seconds`, `grouping_keys`). So after each
+merge of segments the next search would make them again, and wait: for a text column, until all
+stored documents were read. Instead, the merger makes those that are cached for the parts: texts
+from theirs, the others as a search would.
 
 A column that no search uses any more is carried until the LRU cache drops it. Texts of large
-segments are in files as well (`text_columns`): a start has those of the process before, and merges
-carry them for good.
+segments are in files as well (`text_ordinal_columns`): a start has those of the process before, and
+merges carry them for good.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_columns import merge_texts, needs_documents, text_column
+from shard.segment.columns.text_ordinal_columns import merge_texts, needs_documents, text_column
 from shard.segment.snapshot import SegmentView
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64, uint32
+from shard.segment.columns.batch_values_by_column import KEY_KINDS, group_values
 from shard.segment.columns.code_counting import NO_STARTS, Codes
-from shard.segment.columns.values_by_column import KEY_KINDS, group_values
 from shard.segment.facet_value_sets import write_sets
 from shard.segment.items.numbers_and_facet_keys import canonical_keys
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator

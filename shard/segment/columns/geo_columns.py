@@ -35,8 +35,8 @@ from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query_syntax_tree import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.batch_values_by_column import NUMBER_KINDS, group_values
 from shard.segment.columns.nested_elements import Elements
-from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.items.numbers_and_facet_keys import parse_numbers
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator

@@ -20,8 +20,8 @@ are such a set too.
 
 Costs: 100 ns a document, 0.2 µs a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
-stored documents (`text_columns.text_column`). A merge of segments makes the keys of its segment, if
-searches have used those of its parts (`columns_carried_over_merges`).
+stored documents (`text_ordinal_columns.text_column`). A merge of segments makes the keys of its
+segment, if searches have used those of its parts (`columns_carried_over_merges`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy as np
 
 from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.batch_values_by_column import KEY_KINDS, TEXT_KINDS
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
@@ -45,9 +46,8 @@ from shard.segment.columns.sort_columns import (
     ordered_keys,
     sort_column,
 )
-from shard.segment.columns.text_columns import TextColumn, text_column, texts_identity
 from shard.segment.columns.text_hashes import hash_texts
-from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS
+from shard.segment.columns.text_ordinal_columns import TextColumn, text_column, texts_identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -52,7 +52,7 @@ from common.kernels.types import (
 )
 from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived_values import derived_by_key
-from shard.segment.columns.values_by_column import NUMBER_KINDS, group_values
+from shard.segment.columns.batch_values_by_column import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs
 from shard.segment.items.numbers_and_facet_keys import parse_numbers
 from shard.segment.items.value_extraction import Extraction

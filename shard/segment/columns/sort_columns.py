@@ -23,7 +23,7 @@ Where the keys come from:
     everything else                 an array of keys by document, 8 bytes each, in the LRU cache
 
 If a field is a facet with only texts, the facet dictionary ranks them (ranks then mean the same in
-all segments). Otherwise they are ranked within the segment (`text_columns`).
+all segments). Otherwise they are ranked within the segment (`text_ordinal_columns`).
 
 With a permutation (documents by key), a search that matches many documents finds the first ten by
 walking it, without looking at every key. It is built in the background once a field has been sorted
@@ -55,17 +55,17 @@ from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.batch_values_by_column import TEXT_KINDS
 from shard.segment.columns.code_counting import Codes
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.text_columns import (
+from shard.segment.columns.text_ordinal_columns import (
     TextColumn,
     needs_texts,
     sort_key_of,
     text_column,
     texts_identity,
 )
-from shard.segment.columns.values_by_column import TEXT_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

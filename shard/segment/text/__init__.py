@@ -2,7 +2,7 @@
 
 text_index         all of it, as a query reads it
 vocabulary         term → ordinal, its neighbours
-infixes            letters → terms that contain them
+term_trigram_index  letters → terms that contain them (infixes)
 postings           ordinal → documents, fields, frequencies
 postings_cursor    walks along a posting list
 postings_writer    writes one

@@ -27,7 +27,7 @@ from coordinator.algolia.search_request import (
     read_facet_search,
     read_search,
 )
-from coordinator.algolia.settings import changed, shown
+from coordinator.algolia.settings_translation import changed, shown
 from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket

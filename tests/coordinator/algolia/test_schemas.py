@@ -13,7 +13,7 @@ from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
 from coordinator.algolia.parameter_table import parameters_schema
 from coordinator.algolia.search_request import SearchedIndex, flattened, read_search
-from coordinator.algolia.settings import changed, settings_schema
+from coordinator.algolia.settings_translation import changed, settings_schema
 
 LIMITS = DEFAULT_LIMITS
 CONFIGURATION, _ = parse_configuration({})

@@ -15,7 +15,7 @@ from common.protocol.messages import StatisticsResponse
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import plan_facets

@@ -12,7 +12,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin
 from common.query_syntax_tree import AnyOf, Ids, Not
 from coordinator.parameters.curation_rule_evaluation import ACCEPTED, compile_rules, curated

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from common.chunked_io import read_all, write_all
+from common.chunked_file_io import read_all, write_all
 from common.errors import (
     InternalError,
     InvalidRequest,

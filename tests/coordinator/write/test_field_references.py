@@ -9,7 +9,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation_rule_evaluation import compile_rules
 from coordinator.write.field_references import FieldReference, field_references, unknown_fields

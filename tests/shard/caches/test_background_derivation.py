@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_derivation
 from shard.caches.background_derivation import WAITING_MAX, BackgroundTasks

@@ -39,7 +39,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from shard.storage.write_group_log_and_tombstones import State, read_state, write_state
+from shard.storage.write_group_log import State, read_state, write_state
 
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=50)
 

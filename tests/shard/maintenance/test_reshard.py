@@ -15,7 +15,7 @@ from shard.partition.writer import Writer
 from shard.storage.change_source_positions import read_positions
 from shard.storage.lmdb_environment import Environment
 from shard.storage.manifest import FORMAT, SHARD_FILE, ShardManifest, write_manifest
-from shard.storage.write_group_log_and_tombstones import read_state
+from shard.storage.write_group_log import read_state
 from tests.shard.partition.local_shard import SETTINGS, index_entry, no_failure, write_group
 
 

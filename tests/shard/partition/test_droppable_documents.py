@@ -12,7 +12,7 @@ from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.segment.doc_records_and_places import build_doc_records
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.storage.write_group_log_and_tombstones import Group
+from shard.storage.write_group_log import Group
 
 FIRST_RECORD = 100
 

@@ -17,7 +17,7 @@ from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_columns import needs_documents
+from shard.segment.columns.text_ordinal_columns import needs_documents
 from shard.segment.segment import Segment
 from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import SubDatabase

@@ -16,9 +16,9 @@ from shard.maintenance.check_and_rebuild import check_index
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
 from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
-from shard.segment.columns import text_columns
+from shard.segment.columns import text_ordinal_columns
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_columns import needs_documents, text_column
+from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.snapshot import Snapshot
 from shard.storage.manifest import MANIFEST_FILE, IndexManifest, read_manifest, write_manifest
 from tests.shard.partition.local_shard import Shard, reconfigure
@@ -27,20 +27,20 @@ from tests.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_columns, "FILE_DOCS_MIN", 50)
+    monkeypatch.setattr(text_ordinal_columns, "FILE_DOCS_MIN", 50)
 
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many documents each segment had whose stored items were read for their texts."""
     found: list[int] = []
-    extract = text_columns.extract_texts
+    extract = text_ordinal_columns.extract_texts
 
     def note(snapshot: Snapshot, view: Any, *arguments: Any) -> Any:
         found.append(view.segment.num_docs)
         return extract(snapshot, view, *arguments)
 
-    monkeypatch.setattr(text_columns, "extract_texts", note)
+    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
     return found
 
 
@@ -102,7 +102,7 @@ def test_a_start_reads_no_items_for_a_column_that_was_in_use(
     assert sizes == before
     (view,) = shard.partition.newest.views
     column = text_column(shard.partition.newest, view, _field(shard))
-    expected = text_columns._extract_texts(shard.partition.newest, view, _field(shard))
+    expected = text_ordinal_columns._extract_texts(shard.partition.newest, view, _field(shard))
     assert column is not None
     assert set(column.all_keys()) >= set(expected.all_keys())
     assert column.longest == max(map(len, column.all_keys()))
@@ -137,12 +137,12 @@ def test_a_column_that_the_cache_dropped_comes_from_its_file(
     shard.merge()
     snapshot, field = shard.partition.newest, _field(shard)
     (view,) = snapshot.views
-    identity = text_columns.texts_identity(snapshot, view, field)
+    identity = text_ordinal_columns.texts_identity(snapshot, view, field)
     bytes_max, COLUMN_CACHE.bytes_max = COLUMN_CACHE.bytes_max, 0
     try:
         COLUMN_CACHE._evict()
         assert not needs_documents(snapshot, view, field)
-        assert text_columns.texts_identity(snapshot, view, field) == identity
+        assert text_ordinal_columns.texts_identity(snapshot, view, field) == identity
         assert _sorted_names(shard) == names, "nor where the cache takes no column"
     finally:
         COLUMN_CACHE.bytes_max = bytes_max
@@ -304,4 +304,4 @@ def test_segments_in_memory_have_none(shard: Shard) -> None:
     (view,) = shard.partition.newest.views
     assert view.segment.path is None
     _sorted_names(shard)
-    assert not list(text_columns.texts_to_write(view.segment))
+    assert not list(text_ordinal_columns.texts_to_write(view.segment))

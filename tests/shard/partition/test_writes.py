@@ -22,7 +22,7 @@ from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.change_source_positions import read_positions
 from shard.storage.lmdb_environment import Environment, SubDatabase
-from shard.storage.write_group_log_and_tombstones import read_state
+from shard.storage.write_group_log import read_state
 from tests.shard.partition.local_shard import (
     Shard,
     index_entry,

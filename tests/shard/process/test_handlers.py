@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
     FetchRequest,
     FetchResponse,
@@ -33,8 +33,8 @@ class OpenIndexes:
 @pytest.fixture
 def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
     """Return handlers whose searches return the number of their index, where each tick is over."""
-    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 0.0)
-    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.TICK_SECONDS", 0.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.ALONE_SECONDS", 60.0)
     monkeypatch.setattr(Handlers, "_snapshot", lambda *_: None)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: False)
     monkeypatch.setattr(searcher, "search", lambda _, request: request.index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.indexes.open_indexes import OpenIndexes
 from shard.process.read_scheduler import ReadScheduler

@@ -19,7 +19,7 @@ from shard.collect.grouping.distinct_hits import MatchValues
 from shard.read import searcher
 from shard.segment.columns import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_columns import text_column
+from shard.segment.columns.text_ordinal_columns import text_column
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 

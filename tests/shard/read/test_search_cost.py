@@ -37,7 +37,7 @@ from shard.collect.top_hits import segment_top_k
 from shard.query.filters import filter_bitsets
 from shard.query.text import whole_field_matches
 from shard.read import corpus_statistics, search_cost, searcher
-from shard.segment.columns import geo_columns, grouping_keys, sort_columns, text_columns
+from shard.segment.columns import geo_columns, grouping_keys, sort_columns, text_ordinal_columns
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 from tests.shard.partition.local_shard import Shard, index_entry
@@ -153,7 +153,7 @@ def test_matches_are_estimated_once_for_all_that_scores_them(
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
-    monkeypatch.setattr(text_columns, "_SORTED_FAST_MAX", 5)
+    monkeypatch.setattr(text_ordinal_columns, "_SORTED_FAST_MAX", 5)
     monkeypatch.setattr(grouping_keys, "_HASHED_FAST_MAX", 5)
     monkeypatch.setattr(filter_bitsets, "KEYS_FAST_MAX", 5)
 
@@ -177,8 +177,8 @@ def test_putting_long_texts_in_the_order_of_a_language_is_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a facet and of few texts the first time; always where hits have texts to read again."""
-    monkeypatch.setattr(text_columns, "_COLLATED_FAST_BYTES", 1_000)
-    monkeypatch.setattr(text_columns, "_COLLATED_FAST_LENGTH", 500)
+    monkeypatch.setattr(text_ordinal_columns, "_COLLATED_FAST_BYTES", 1_000)
+    monkeypatch.setattr(text_ordinal_columns, "_COLLATED_FAST_LENGTH", 500)
     for field, length, is_slow_again in (
         ("tags", 10, False),
         ("tags", 400, False),

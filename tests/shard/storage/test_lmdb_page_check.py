@@ -20,7 +20,7 @@ from shard.storage.lmdb_meta_page import read_meta_page
 from shard.storage.lmdb_page_check import END, DamagedPage, Pages
 from shard.storage.storage_errors import DamagedEnvironment
 from shard.storage.stored_documents import DocumentStore
-from shard.storage.write_group_log_and_tombstones import State, write_state
+from shard.storage.write_group_log import State, write_state
 
 NUM_ITEMS = 4_000
 LARGE = 1_234

@@ -17,10 +17,10 @@ from common.deadline import Deadline
 from common.index_configuration_parser import parse_configuration
 from common.key_arena import KeyArena
 from common.limits import Limits
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import RangeCounts
 from common.protocol.packed_counts import EVERY
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import (
     BucketOrder,

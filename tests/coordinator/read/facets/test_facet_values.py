@@ -12,9 +12,9 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import FacetRenumbered
-from common.process.loop_scheduler import LoopScheduler
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import FacetCounts, FacetValuesRequest, FacetValuesResponse
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.read.facets import facet_cache
 from coordinator.read.facets.facet_cache import FacetCache
 

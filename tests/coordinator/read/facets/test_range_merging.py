@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS, Limits
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import RangeCounts, RangeRequest
 from coordinator.http.result_bodies import range_pieces
 from coordinator.read.facets import range_merging

@@ -9,7 +9,7 @@ import pytest
 
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.prefix_narrowing import (

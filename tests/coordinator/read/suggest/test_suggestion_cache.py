@@ -10,7 +10,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import Limits
 from common.protocol.messages import FilterClause
 from common.query_syntax_tree import AnyOf
-from coordinator.cluster.coordinator_cache_budget import CacheBudget
+from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.parameter_table import SUGGEST_PARAMETERS
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.fair_share import FairShare

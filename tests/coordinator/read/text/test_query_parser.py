@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer, Token
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_configuration
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Phrase, Word
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.text.query_parser import (

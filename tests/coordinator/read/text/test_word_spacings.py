@@ -6,7 +6,7 @@ import pytest
 
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
-from common.process.loop_scheduler import run_to_completion
+from common.process.cooperative_scheduler import run_to_completion
 from coordinator.read.text.query_parser import (
     ParsedQuery,
     QueryDictionary,

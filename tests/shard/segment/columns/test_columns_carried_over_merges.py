@@ -16,12 +16,12 @@ from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
-from shard.segment.columns import text_columns
+from shard.segment.columns import text_ordinal_columns
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
-from shard.segment.columns.text_columns import needs_documents, text_column
+from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World
 
@@ -83,7 +83,7 @@ def test_carried_texts_are_those_that_are_extracted(data: st.DataObject) -> None
 
     merge.carry()
 
-    expected = text_columns._extract_texts(snapshot, merge.merged, field)
+    expected = text_ordinal_columns._extract_texts(snapshot, merge.merged, field)
     found = text_column(snapshot, merge.merged, field)
     if found is None:
         assert not expected.num_values
@@ -104,14 +104,14 @@ def test_no_search_waits_for_a_column_that_was_in_use(
     snapshot, field = world.snapshot, merge.field
     first, second = snapshot.views
     sort_column(snapshot, first, field, collation)
-    extract = text_columns.extract_texts
+    extract = text_ordinal_columns.extract_texts
     extracted: list[SegmentView] = []
 
     def note(snapshot: Any, view: SegmentView, fields: Sequence[int]) -> Any:
         extracted.append(view)
         return extract(snapshot, view, fields)
 
-    monkeypatch.setattr(text_columns, "extract_texts", note)
+    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
     merge.carry()
 
     assert extracted == [second]  # the part that no search has sorted yet

@@ -18,7 +18,7 @@ from shard.collect.facets import calendar_buckets as calendar_buckets_module
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets
 from shard.segment.columns import iso_dates
 from shard.segment.columns.iso_dates import timestamps_of
-from shard.segment.columns.text_columns import text_column
+from shard.segment.columns.text_ordinal_columns import text_column
 from tests.shard.columns_model import World
 
 YEARS = st.sampled_from(["0000", "0001", "0002", "1582", "1900", "2255", "2256", "9998", "9999"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shard.partition.logged_write_groups import LoggedGroups
-from shard.storage.write_group_log_and_tombstones import Group, State
+from shard.partition.uncompacted_write_groups import UncompactedGroups
+from shard.storage.write_group_log import Group, State
 
 
 def _group(seq: int) -> Group:
@@ -17,7 +17,7 @@ def _seqs(groups: list[Group]) -> list[int]:
 
 
 def test_horizon_divides_final_groups_from_recent_ones() -> None:
-    log = LoggedGroups(State(seq_max=9), [_group(seq) for seq in (3, 5, 9)])
+    log = UncompactedGroups(State(seq_max=9), [_group(seq) for seq in (3, 5, 9)])
 
     for horizon, final in ((2, []), (3, [3]), (4, [3]), (5, [3, 5]), (9, [3, 5, 9])):
         assert _seqs(log.final(horizon)) == final
@@ -25,7 +25,7 @@ def test_horizon_divides_final_groups_from_recent_ones() -> None:
 
 
 def test_groups_between_two_states_lead_from_the_older_to_the_newer() -> None:
-    log = LoggedGroups(State(seq_max=9), [_group(seq) for seq in (3, 5, 9)])
+    log = UncompactedGroups(State(seq_max=9), [_group(seq) for seq in (3, 5, 9)])
 
     assert _seqs(log.between(3, 9)) == [5, 9]
     assert _seqs(log.between(3, 5)) == [5]
@@ -33,7 +33,7 @@ def test_groups_between_two_states_lead_from_the_older_to_the_newer() -> None:
 
 
 def test_commit_adds_its_group_and_forgets_the_compacted_ones() -> None:
-    log = LoggedGroups(State(seq_max=5), [_group(3), _group(5)])
+    log = UncompactedGroups(State(seq_max=5), [_group(3), _group(5)])
     before = log.recent(0)
 
     log.note_commit(State(seq_max=9, seq_compacted=3), _group(9))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
-from coordinator.read.facets import text_order
-from coordinator.read.facets.text_order import sorted_numbers
+from coordinator.read.facets import facet_value_collation
+from coordinator.read.facets.facet_value_collation import sorted_numbers
 
 NOTHING = np.zeros(0, np.uint32)
 TEXTS = st.lists(
@@ -43,6 +43,6 @@ def test_new_texts_are_inserted(texts: list[str], num_known: int) -> None:
 def test_many_texts() -> None:
     texts = [f"{i * 7919 % 20011:x} of many" for i in range(20_000)]
     known = sorted_numbers(numbered(texts), 5_000, NOTHING)
-    assert len(texts) - len(known) > text_order._INSERTED_MAX
+    assert len(texts) - len(known) > facet_value_collation._INSERTED_MAX
     order = sorted_numbers(numbered(texts), len(texts), known).tolist()
     assert order == sorted(range(len(texts)), key=texts.__getitem__)

@@ -1,8 +1,8 @@
 """Prepared texts: columns that are made before a search needs them, while an index is idle.
 
 The first sort, boost, filter or count by a text that is not a facet reads every stored item of the
-index (`text_columns`): 6 µs each, so seconds for a million, and more than a search may take on a
-busy machine. Columns of all texts would take a fifth of the disk. So these are made:
+index (`text_ordinal_columns`): 6 µs each, so seconds for a million, and more than a search may take
+on a busy machine. Columns of all texts would take a fifth of the disk. So these are made:
 
     named       fields that `sorting_fields` of the configuration names
     dates       nine texts of ten are dates: what is new is asked of every catalogue. A day takes 2
@@ -22,16 +22,16 @@ import numpy as np
 
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
-from shard.segment.columns import text_columns
+from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns.batch_values_by_column import TEXT_KINDS, group_values
 from shard.segment.columns.iso_dates import timestamps_of
 from shard.segment.columns.presence_and_value_kinds import presence_of
-from shard.segment.columns.text_columns import (
+from shard.segment.columns.text_ordinal_columns import (
     arrays_of,
     extract_docs,
     extract_texts,
     needs_documents,
 )
-from shard.segment.columns.values_by_column import TEXT_KINDS, group_values
 from shard.segment.items.numbers_and_facet_keys import canonical_keys
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def is_prepared(segment: Segment, named: Collection[str]) -> bool:
     """Return whether nothing is to be made for a segment; so it is for those that have no file."""
     return (
         segment.path is None
-        or segment.num_docs < text_columns.FILE_DOCS_MIN
+        or segment.num_docs < text_ordinal_columns.FILE_DOCS_MIN
         or segment.caches.get(_DONE) == frozenset(named)
     )
 

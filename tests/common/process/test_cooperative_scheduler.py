@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from common.process.loop_scheduler import (
+from common.process.cooperative_scheduler import (
     ALONE_SECONDS,
     TICK_SECONDS,
     LoopScheduler,
@@ -74,7 +74,7 @@ async def test_one_long_step_an_iteration_and_lanes_in_turn(way: str) -> None:
 
 
 async def test_what_is_short_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 60.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.TICK_SECONDS", 60.0)
     scheduler = LoopScheduler()
     outcomes = [scheduler.run_later(1, partial(int, i)) for i in range(100)]
     await asyncio.sleep(0)
@@ -89,7 +89,7 @@ async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits(
     be_busy()
     assert not scheduler.has_time(1)
     waiting = scheduler.run_later(1, int)
-    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 60.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.TICK_SECONDS", 60.0)
     scheduler.begin_tick()
     assert not scheduler.has_time(1), "it would overtake"
     assert scheduler.has_time(2)
@@ -103,13 +103,13 @@ async def test_a_lone_lane_has_more_time_but_not_past_what_waits(
     scheduler = LoopScheduler()
     scheduler.begin_tick()
     be_busy()
-    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.ALONE_SECONDS", 60.0)
     assert not scheduler.has_time(1)
     assert scheduler.has_time(1, is_alone=True)
-    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", TICK_SECONDS)
+    monkeypatch.setattr("common.process.cooperative_scheduler.ALONE_SECONDS", TICK_SECONDS)
     assert not scheduler.has_time(1, is_alone=True), "even then time is over"
     waiting = scheduler.run_later(1, int)
-    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    monkeypatch.setattr("common.process.cooperative_scheduler.ALONE_SECONDS", 60.0)
     assert not scheduler.has_time(1, is_alone=True), "it would overtake"
     await waiting
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common import string_sort
-from common.string_sort import sort_keys
+from common import string_sort_kernels
+from common.string_sort_kernels import sort_keys
 
 PREFIXES = st.sampled_from(
     [b"", b"a", b"prefix", b"eight by", b"a prefix of more than 40 bytes " * 2]
@@ -43,8 +43,8 @@ def test_keys_are_sorted_and_equal_ones_keep_their_order(
 ) -> None:
     num_known = 0 if data is None else data.draw(st.integers(0, len(keys)))
     with (
-        mock.patch.object(string_sort, "_MANY", many),
-        mock.patch.object(string_sort, "_LEVELS_MAX", levels),
+        mock.patch.object(string_sort_kernels, "_MANY", many),
+        mock.patch.object(string_sort_kernels, "_LEVELS_MAX", levels),
     ):
         found = sorted_numbers(keys, num_known)
     assert found == sorted(range(len(keys)), key=lambda number: (keys[number], number))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shard.segment.columns import text_columns
-from shard.segment.columns.text_columns import text_column
+from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns.text_ordinal_columns import text_column
 from tests.shard.columns_model import Item, World
 
 
@@ -18,14 +18,14 @@ def test_threads_that_want_the_same_texts_wait_for_the_one_that_extracts_them(
     monkeypatch: pytest.MonkeyPatch, collation: str
 ) -> None:
     extracted: list[Any] = []
-    extract = text_columns._extract_texts
+    extract = text_ordinal_columns._extract_texts
 
     def slowly(*arguments: Any) -> Any:
         time.sleep(0.05)
         extracted.append(extract(*arguments))
         return extracted[-1]
 
-    monkeypatch.setattr(text_columns, "_extract_texts", slowly)
+    monkeypatch.setattr(text_ordinal_columns, "_extract_texts", slowly)
     items: list[Item] = [{"name": name} for name in ("b", "a", "ä", "c")]
     snapshot = World(items, facets=()).snapshot
     field = snapshot.registry.number("name")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.chunked_io import CALL_BYTES, read_all, write_all
+from common.chunked_file_io import CALL_BYTES, read_all, write_all
 
 CONTENT = os.urandom(2 * CALL_BYTES + 5)
 

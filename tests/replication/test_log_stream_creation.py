@@ -13,8 +13,8 @@ from coordinator.replication.host import log_position as progress_module
 from coordinator.replication.host.log_position import Progress
 from coordinator.replication.host.replica_file import ReplicaFile, read_replica, write_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
-from coordinator.replication.startup import log_creation
-from coordinator.replication.startup.log_creation import create_log
+from coordinator.replication.startup import log_stream_creation
+from coordinator.replication.startup.log_stream_creation import create_log
 from coordinator.settings import Settings
 
 
@@ -42,7 +42,7 @@ async def test_a_host_that_has_made_the_log_waits_for_room_to_note_it(
             raise refusals.pop()
         write_replica(data, replica)
 
-    monkeypatch.setattr(log_creation, "CREATE_SECONDS", 0)
+    monkeypatch.setattr(log_stream_creation, "CREATE_SECONDS", 0)
     monkeypatch.setattr(progress_module, "write_replica", refuse_at_first)
     host: Any = SimpleNamespace(
         settings=Settings(data_dir=tmp_path),

@@ -1,4 +1,4 @@
-"""Text columns: the texts of one field of one segment, numbered and ranked.
+"""Text columns: the texts of one field of one segment as ordinals, in their order.
 
 Sort columns, filters, ranges and groups compare texts by rank instead of by their bytes. There are
 two sources:
@@ -9,7 +9,7 @@ two sources:
                                segment; a merge of segments merges them too, so that no search
                                waits for them again, nor after a start. Those that searches are
                                likely to need are made while the index is idle
-                               (`text_column_preparation`)
+                               (`text_ordinal_preparation`)
 
     texts.codes, texts.starts      as those of a facet column; code - 1 is the rank of a text
     texts.keys, texts.offsets      the texts by rank
@@ -36,12 +36,12 @@ from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
 from common.kernels.types import I64Array, U8Array, U32Array, int64, uint32
 from common.key_arena import KeyArena
-from common.string_sort import sort_keys
+from common.string_sort_kernels import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.columns.batch_values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.columns.facet_column_builder import build_column
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.presence_and_value_kinds import presence_of
-from shard.segment.columns.values_by_column import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.items.numbers_and_facet_keys import canonical_keys
 from shard.segment.items.value_extraction import Extraction, extract

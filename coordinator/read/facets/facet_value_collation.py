@@ -10,7 +10,7 @@ import numpy as np
 
 from common.analysis.collation import collator
 from common.analysis.collation_names import CODE_POINTS
-from common.string_sort import sort_keys
+from common.string_sort_kernels import sort_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

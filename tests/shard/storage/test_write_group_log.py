@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError
 from shard.storage.lmdb_environment import Environment, SubDatabase
-from shard.storage.write_group_log_and_tombstones import (
+from shard.storage.tombstones import purge_records, read_tombstones
+from shard.storage.write_group_log import (
     Group,
     State,
     append_group,
     compact_groups,
-    purge_records,
     read_groups,
     read_state,
-    read_tombstones,
     write_state,
 )
 

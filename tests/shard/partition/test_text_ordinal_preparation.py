@@ -13,29 +13,29 @@ from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
-from shard.segment.columns import text_column_preparation, text_columns
-from shard.segment.columns.text_columns import needs_documents, text_column
+from shard.segment.columns import text_ordinal_columns, text_ordinal_preparation
+from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.partition.local_shard import Shard, damage_item, index_entry, reconfigure
 
 
 @pytest.fixture(autouse=True)
 def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_columns, "FILE_DOCS_MIN", 50)
+    monkeypatch.setattr(text_ordinal_columns, "FILE_DOCS_MIN", 50)
 
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return how many documents and fields each pass over the stored items read."""
     found: list[tuple[int, int]] = []
-    extract = text_columns.extract_texts
+    extract = text_ordinal_columns.extract_texts
 
     def note(snapshot: Snapshot, view: SegmentView, fields: Sequence[int], *more: Any) -> Any:
         found.append((view.num_docs, len(fields)))
         return extract(snapshot, view, fields, *more)
 
-    monkeypatch.setattr(text_columns, "extract_texts", note)
-    monkeypatch.setattr(text_column_preparation, "extract_texts", note)
+    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
+    monkeypatch.setattr(text_ordinal_preparation, "extract_texts", note)
     return found
 
 
@@ -74,14 +74,14 @@ def _check_columns(shard: Shard) -> None:
     for view in snapshot.views:
         for field in view.segment.text_files:
             found = text_column(snapshot, view, field)
-            expected = text_columns._extract_texts(snapshot, view, field)
+            expected = text_ordinal_columns._extract_texts(snapshot, view, field)
             assert found is not None
             for doc in set(range(view.segment.num_docs)) - set(view.deleted or ()):
                 assert _texts_of(found, doc) == _texts_of(expected, doc)
 
 
-def _texts_of(texts: text_columns.TextColumn, doc: int) -> list[bytes]:
-    docs, numbers = text_columns._pairs_of(texts.column)
+def _texts_of(texts: text_ordinal_columns.TextColumn, doc: int) -> list[bytes]:
+    docs, numbers = text_ordinal_columns._pairs_of(texts.column)
     return sorted(texts.keys(numbers[docs == doc].tolist()))
 
 
@@ -170,8 +170,8 @@ def test_the_pass_is_given_up_when_something_waits_for_the_merger(shard: Shard) 
 def test_fields_are_read_in_several_passes_where_memory_permits_no_more(
     shard: Shard, passes: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_column_preparation, "_PASS_BYTES", 1)
-    monkeypatch.setattr(text_column_preparation, "_FIELDS_MAX", 3)
+    monkeypatch.setattr(text_ordinal_preparation, "_PASS_BYTES", 1)
+    monkeypatch.setattr(text_ordinal_preparation, "_FIELDS_MAX", 3)
     shard.put(*_items(0, 100))
     shard.merge()
 

@@ -1,4 +1,4 @@
-"""The shards of this host, among hosts that hold some each: what they have, and calls to them."""
+"""Connections to the shards of this host, among hosts that hold some each; what these have."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.storage.write_group_log_and_tombstones import Group, State
+from shard.storage.write_group_log import Group, State
 
 
-class LoggedGroups:
+class UncompactedGroups:
     """Groups that are not compacted yet, oldest first.
 
     The writer's thread changes it, by one assignment or append at a time; any thread may read it.

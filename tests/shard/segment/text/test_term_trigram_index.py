@@ -6,7 +6,7 @@ import pytest
 
 from common.analysis.accented_spellings import is_spelling
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.text.infixes import find_inside
+from shard.segment.text.term_trigram_index import find_inside
 from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
