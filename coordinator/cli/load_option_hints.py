@@ -10,6 +10,7 @@ from coordinator.cli.escaped_output import echo
 from coordinator.cli.sources.source import Column, ReadOptions, Source
 
 GROUPED_SHOWN: Final = 3
+NAMED_MAX: Final = 5
 _ID_NAME: Final = re.compile(
     r"_id|object_?id|uuid|guid|key|code|sku|isbn\d*|ean|gtin|slug|.+[ _.-](id|key|no|nr|number)\.?|"
     r"(?-i:.+[a-z](Id|ID))",
@@ -27,6 +28,7 @@ def mention_options(source: Source, file: str, reading: ReadOptions) -> None:
         reading: the options by which it was read.
     """
     _mention_header(source)
+    _mention_numbered(source)
     _mention_nulls(source)
     _mention_commas(source)
     _mention_groups(source)
@@ -46,6 +48,16 @@ def _mention_header(source: Source) -> None:
         echo(
             f"facetd: if the first line ({', '.join(names[:3])}{' …' if names[3:] else ''}) does "
             "not name the columns: --no-header, or --columns NAME,NAME,…",
+            err=True,
+        )
+
+
+def _mention_numbered(source: Source) -> None:
+    """Say which columns were numbered, as others have the same name."""
+    if source.numbered:
+        echo(
+            "facetd: the header has names more than once; the repeated columns are called "
+            f"{_listed(source.numbered)}",
             err=True,
         )
 
@@ -187,7 +199,11 @@ def _type_option(column: Column, kind: str) -> str:
 
 
 def _names_of(columns: list[Column]) -> str:
-    return ", ".join(one.name for one in columns[:5]) + (" …" if len(columns) > 5 else "")
+    return _listed([one.name for one in columns])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else "")
 
 
 def _mention_no_rows(source: Source, reading: ReadOptions) -> None:

@@ -107,7 +107,8 @@ function weightedFields(configuration) {
 
 /**
  * What to head an item with: the heaviest searchable field if it is a short text, else a field
- * named like a title, else any short text, else the id.
+ * named like a title, else any short text, else the id. Of texts, a facet is the last choice: it
+ * heads many items alike.
  */
 function titleField(configuration, textFields, kinds, items) {
   const isShort = (field) =>
@@ -119,10 +120,13 @@ function titleField(configuration, textFields, kinds, items) {
   const weighted = weightedFields(configuration);
   const most = Math.max(...weighted.map(({ weight }) => weight));
   const heaviest = weighted.filter(({ weight, field }) => weight === most && isPlain(field));
+  const plain = textFields.filter((field) => field !== "id" && isPlain(field));
+  const facets = configuration.aggregations ?? {};
   return (
     (most > 1 ? heaviest[0]?.field : undefined) ??
     TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ??
-    textFields.find((field) => field !== "id" && isPlain(field)) ??
+    plain.find((field) => !Object.hasOwn(facets, field)) ??
+    plain[0] ??
     "id"
   );
 }

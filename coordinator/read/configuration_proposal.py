@@ -7,7 +7,8 @@
     tree    paths of categories: "Phones > Cases > Leather"
     title   the name of an item: searched with a higher weight
     text    other texts: searched
-    key     no choice: different in every item (ids, codes), or the same in all
+    key     no choice: different in every item (ids, codes, the column that the ids were read from),
+            or the same in all
     code    divides the items just as another field does, which is kept: "AT" beside "Austria"
     place   degrees of latitude and longitude: shown on a map, not counted by intervals; an object
             of both is a geo field
@@ -190,6 +191,7 @@ def propose(
         for path in _collect(fields, item, place, "", 0):
             fields[path].num_items += 1
     roles = {path: _role(path, one, len(items)) for path, one in fields.items()}
+    roles |= dict.fromkeys(_copies_of_ids(fields, items), "key")
     roles |= dict.fromkeys(_codes(fields, roles, configuration), "code")
     title = _title(fields, roles)
     if title is not None:
@@ -278,6 +280,20 @@ def _role(path: str, one: _Field, num_items: int) -> str:
     if is_short and not is_choice and num_items > 1:
         return "key"
     return "text"
+
+
+def _copies_of_ids(
+    fields: Mapping[str, _Field], items: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the fields that repeat the id of every item: a load keeps the column of the ids.
+
+    Ids of one item may equal any of its numbers by chance.
+    """
+    if len(items) < 2 or "id" not in fields:
+        return
+    for path in fields:
+        if path != "id" and all(path in item and item[path] == item.get("id") for item in items):
+            yield path
 
 
 def _codes(

@@ -57,7 +57,7 @@ def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
 def test_a_review_that_is_long_keeps_its_buttons_in_sight(
     browser: Any, service: Service, expect: Any
 ) -> None:
-    table = ",".join(["description", *(f"column {n}" for n in range(20))])
+    table = ",".join(["Erscheinungsdatum", *(f"column {n}" for n in range(20))])
     table += "\n" + ",".join(["many words " * 20, *("a|b" for _ in range(20))])
     with watched_page(browser, service, viewport={"width": 1280, "height": 700}) as page:
         page.goto("/dashboard")
@@ -65,7 +65,7 @@ def test_a_review_that_is_long_keeps_its_buttons_in_sight(
         dialog = page.get_by_role("dialog")
         dialog.evaluate("d => d.scrollTo({ top: 0, behavior: 'instant' })")
         expect(dialog.get_by_role("button", name="Load", exact=True)).to_be_in_viewport(ratio=1)
-        name = dialog.get_by_role("rowheader", name="description")
+        name = dialog.get_by_role("rowheader", name="Erscheinungsdatum")
         lines = name.evaluate(
             """th => { const range = document.createRange(); range.selectNodeContents(th);
             return range.getClientRects().length; }"""
@@ -452,9 +452,38 @@ def test_names_that_are_no_names_may_be_a_row(page: Any, expect: Any) -> None:
     page.goto("/dashboard")
     drop_file(page, ".page-head", "my-tools.csv", "Saw,Saw\nAxe,Axe\n")
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("alert")).to_contain_text("two columns are called “Saw”")
+    expect(dialog).to_contain_text("names more than once. The repeated columns are called Saw_2.")
+    expect(dialog.get_by_label("Kind of Saw_2")).to_have_value("text")
+    dialog.get_by_role("checkbox", name="The first line names the columns").uncheck()
+    expect(dialog.get_by_label("Kind of column2")).to_have_value("text")
+    expect(dialog).not_to_contain_text("more than once")
+
+
+def test_a_column_without_a_name_may_have_none(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.csv", "Saw,,x\nAxe,b,y\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("Column 2 has no name")
     dialog.get_by_role("button", name="Read the first line as a row").click()
     expect(dialog.get_by_label("Kind of column2")).to_have_value("text")
+
+
+def test_items_are_headed_by_what_tells_them_apart(
+    page: Any, service: Service, expect: Any
+) -> None:
+    """A spreadsheet in German: no column is called like a title, and the first is yes or no."""
+    table = "Aktiv,Artikelnummer,Bezeichnung\n" + "".join(
+        f"{'ja' if n % 2 else 'nein'},{1000 + n},Stuhl {n}\n" for n in range(40)
+    )
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.csv", table)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("combobox", name="Ids come from").select_option(label="Artikelnummer")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog.get_by_role("checkbox", name="Aktiv")).to_be_checked()
+    expect(dialog.get_by_role("checkbox", name="Artikelnummer")).to_have_count(0)
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".item h2").first).to_have_text("Stuhl 0")
 
 
 def test_cells_that_stand_for_no_value_are_empty_on_a_click(page: Any, expect: Any) -> None:

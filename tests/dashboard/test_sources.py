@@ -46,6 +46,8 @@ FILES: dict[str, bytes] = {
     "open.csv": b'id,name\n1,"never\nends\n',
     "after.csv": b'id,name\n1,"a"b\n',
     "twice.csv": b"a,a\n1,2\n",
+    "thrice.csv": b"ID,a, a_2,a,,a \n1,2,3,4,,6\n",
+    "ids.csv": b",id,row,id\n1,2,3,4\n",
     "nameless.csv": b"a,,b\n1,2,3\n",
     "spacer.csv": b"id,,name, ,x,\n1,,a,,3,\n2, ,b\n3,4\n,,c,,,\n5,,e,,7,,\n",
     "numbered.csv": b",a\n0,x\n1,y\n",
@@ -132,6 +134,32 @@ def test_the_page_reads_tables_without_header_or_quotes_as_the_command_line_does
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
     assert found == expected
     assert len(expected["items"]) >= 2
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.csv.gz"])
+def test_both_readings_of_a_file_tell_how_far_they_are(page: Any, name: str) -> None:
+    body = b"id,a\n" + b"".join(b"%d,%d\n" % (n, n * n * 7919 % 999_983) for n in range(200_000))
+    page.goto("/dashboard")
+    shares = page.evaluate(
+        """async ({ name, body }) => {
+            const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
+            const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
+            const shares = [[], []];
+            let pass = 0;
+            const onRead = (share) => shares[pass].push(share);
+            const source = await readSource(new File([bytes], name), {}, onRead);
+            pass = 1;
+            await makeBody(source);
+            return shares;
+        }""",
+        {
+            "name": name,
+            "body": base64.b64encode(gzip.compress(body) if name.endswith("gz") else body).decode(),
+        },
+    )
+    for pass_ in shares:
+        assert pass_ == sorted(pass_)
+        assert pass_[-1] == 1
 
 
 DATES = """id,a

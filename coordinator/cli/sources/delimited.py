@@ -8,7 +8,8 @@ The first pass inspects every row, so a code with a leading zero in the last row
 column text. A row with more or fewer cells than the header is bad; it is reported by its line. A
 first line `sep=;`, which Excel reads and other programs write, is not a row: it names the
 delimiter. A first column without a name is the one in which pandas and R number the rows; any other
-without a name is left out if it has no text, as spreadsheets export columns that only divide.
+without a name is left out if it has no text, as spreadsheets export columns that only divide. Of
+columns of one name all but the first are numbered: `price`, `price_2`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import io
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice, pairwise
+from itertools import chain, count, islice, pairwise
 from typing import Any, Final
 
 from coordinator.cli.sources.column_type_inference import (
@@ -83,6 +84,8 @@ class _Table:
         """Cells of a row, with those of columns that have no name."""
         self._places: list[int] = []
         """Of the columns that have one, among all."""
+        self._numbered: list[str] = []
+        """Names that the header has without their number."""
         self._kinds: list[str] = []
         self._id_column: int | None = None
         self._currencies: dict[str, str] = {}
@@ -115,6 +118,7 @@ class _Table:
             self._kinds[self._id_column] = "text"
         source.columns = self._described(found)
         source.seems_headless = self._has_header and _is_like_a_row(self._names, found)
+        source.numbered = self._numbered
         source.num_items = len(self._lines)
         source.place_of = self._place_of
 
@@ -344,7 +348,7 @@ class _Table:
             what = "its first line must name the columns" if self._has_header else "it has no row"
             raise SourceError(f"{self._opened.name} is empty; {what}")
         if self._has_header:
-            return self._read_header(*first)
+            return self._read_header(first[1])
         if self._options.column_names:
             return list(self._options.column_names)
         return [f"column{i}" for i in range(1, len(first[1]) + 1)]
@@ -363,20 +367,16 @@ class _Table:
         if self._options.id_field is not None:
             self._check_name("--id-field", self._options.id_field)
 
-    def _read_header(self, line: int, cells: list[str]) -> list[str]:
+    def _read_header(self, cells: list[str]) -> list[str]:
         """Return the names in the header; "" for a column that has none."""
         names = [cell.strip() for cell in cells]
         while not names[-1]:
             names.pop()
         if not names[0] and ROW_FIELD not in names:
             names[0] = ROW_FIELD
-        for name in names:
-            if name and names.count(name) > 1:
-                raise SourceError(
-                    f"{self._opened.name}, line {line}: two columns are called {name!r}; give "
-                    f"each a name of its own; {_NO_HEADER}"
-                )
-        return names
+        distinct = _distinct(names)
+        self._numbered = [one for name, one in zip(names, distinct, strict=True) if name != one]
+        return distinct
 
     def _check_name(self, option: str, name: str) -> None:
         if name not in self._names:
@@ -438,6 +438,19 @@ def _explained(error: csv.Error) -> str:
     if "unexpected end" in message or "field limit" in message:
         return _QUOTE_NOT_CLOSED
     return _QUOTE_CLOSED_EARLY if "expected after" in message else message
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return the names, a repeated one with the least number that makes a new name of it."""
+    taken, seen, distinct = set(names), set[str](), list[str]()
+    for name in names:
+        one = name
+        if name and name in seen:
+            one = next(new for n in count(2) if (new := f"{name}_{n}") not in taken)
+            taken.add(one)
+        seen.add(name)
+        distinct.append(one)
+    return distinct
 
 
 def _is_like_a_row(names: list[str], columns: list[ColumnKind]) -> bool:

@@ -105,6 +105,7 @@ class Source:
         inner_arrays: members that are arrays of objects, seen at the start of JSON, each by the
             names on the way to it. If there is one item only, these may have been meant.
         seems_headless: whether the header of a table seems to be a row.
+        numbered: names of columns that were numbered, because others before have the same.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Source:
     opened: Any = None
     inner_arrays: list[str] = field(default_factory=list)
     seems_headless: bool = False
+    numbered: list[str] = field(default_factory=list)
 
     def note_bad(self, place: str, message: str) -> None:
         """Record a skipped row."""

@@ -80,10 +80,18 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
   // --- before sending ------------------------------------------------------------------------------
 
   async function inspect(chosen, options = {}) {
-    fill(place, heading(chosen), h("p", { class: "muted", role: "status" }, "Looking at it…"));
+    const bar = progressBar(`Reading ${chosen.name}`);
+    fill(
+      place,
+      heading(chosen),
+      bar.element,
+      h("p", { class: "muted", role: "status" }, "Looking at it…"),
+    );
+    const reading = { onRead: bar.show };
     try {
-      const [source, names] = await Promise.all([readSource(chosen, options), taken]);
-      if (dialog.open) review(source, names, options);
+      const looked = readSource(chosen, options, (share) => reading.onRead(share));
+      const [source, names] = await Promise.all([looked, taken]);
+      if (dialog.open) review(source, names, options, reading);
     } catch (error) {
       const again = (label, change) =>
         button(label, { onclick: () => inspect(chosen, { ...options, ...change }) });
@@ -111,7 +119,8 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     );
   }
 
-  function review(source, names, options) {
+  /** `reading.onRead` is told how much was read, when the file is read again. */
+  function review(source, names, options, reading) {
     const { table, json, columns, numRows, format } = source;
     const geoPoint = placeChoice(table ?? json);
     const nameInput = h("input", {
@@ -152,6 +161,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     const start = async () => {
       submit.disabled = true;
       submit.textContent = "Reading…";
+      reading.onRead = (share) => (submit.textContent = `Reading… ${percent(share, 1)}`);
       try {
         const made = await makeBody(source);
         if (!dialog.open) return;
@@ -192,6 +202,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
         table && headerChoice(table, options, (change) => inspect(source.file, change)),
         columns.length > 0 && columnTable(source, choices),
+        table && numberedNote(table),
         table && nullChoice(table, options, (change) => inspect(source.file, change)),
         json && itemsChoice(json, options, (change) => inspect(source.file, change)),
         notes?.elements,
@@ -217,28 +228,17 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
   // --- sending -------------------------------------------------------------------------------------
 
   async function send(source, made, { target, isNew, skipsErrors }) {
-    const bar = h(
-      "div",
-      {
-        class: "progress",
-        role: "progressbar",
-        "aria-label": `Loading ${source.file.name}`,
-        "aria-valuemin": "0",
-        "aria-valuemax": "100",
-      },
-      h("span", {}),
-    );
+    const bar = progressBar(`Loading ${source.file.name}`);
     const phase = h("p", { role: "status" }, "Starting…");
     fill(
       place,
       heading(source.file),
-      bar,
+      bar.element,
       phase,
       h("div", { class: "dialog-actions" }, button("Cancel", { onclick: close })),
     );
     const show = (share, text) => {
-      setVariables(bar, { "--share": `${share * 100}%` });
-      bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+      bar.show(share);
       phase.textContent = text;
     };
     const requestId = `load-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
@@ -373,6 +373,26 @@ function placed(errors, lines) {
   }));
 }
 
+/** @returns {{element: Node, show: (share: number) => void}} */
+function progressBar(label) {
+  const element = h(
+    "div",
+    {
+      class: "progress",
+      role: "progressbar",
+      "aria-label": label,
+      "aria-valuemin": "0",
+      "aria-valuemax": "100",
+    },
+    h("span", {}),
+  );
+  const show = (share) => {
+    setVariables(element, { "--share": `${share * 100}%` });
+    element.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+  };
+  return { element, show };
+}
+
 // --- columns -------------------------------------------------------------------------------------
 
 function columnTable({ columns, numRows }, choices) {
@@ -432,6 +452,14 @@ function headerChoice(table, options, onChanged) {
     choice("hasHeader", hasHeader, `The first line names the columns.${doubt}`),
     !hasQuotes && choice("hasQuotes", hasQuotes, "Quotes enclose cells."),
   ];
+}
+
+/** Which columns were numbered, as others have the same name. */
+function numberedNote({ numberedNames: names }) {
+  if (names.length === 0) return null;
+  const listed = names.slice(0, NAMED_MAX).join(", ") + (names.length > NAMED_MAX ? " …" : "");
+  const text = `The header has names more than once. The repeated columns are called ${listed}.`;
+  return h("p", { class: "muted" }, text);
 }
 
 /** Which array has the items, if the file is one object: with `onChanged`, read again. */

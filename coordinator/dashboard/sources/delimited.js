@@ -41,6 +41,8 @@ export class Table {
   makesPlaces = false;
   /** Whether the header seems to be a row. */
   seemsHeadless = false;
+  /** Names of columns that were numbered, because others before have the same. */
+  numberedNames = [];
   /** Cells of a row, with those of columns that have no name, and the places of those that have one. */
   #width = 0;
   #named = [];
@@ -73,7 +75,7 @@ export class Table {
   }
 
   /**
-   * Reads the whole file; `onProgress()` is called now and then.
+   * Reads the whole file.
    * @throws {SourceError} it is broken, has no rows, or its header does not name the columns
    *   (`isHeader`)
    */
@@ -82,12 +84,16 @@ export class Table {
     for await (const rows of this.#rows()) {
       for (const { line, cells } of rows) {
         if (found === null) {
-          const names = this.#hasHeader ? headerOf(line, cells) : cells.map(numbered);
+          const names = this.#hasHeader ? headerOf(cells) : cells.map(numbered);
           this.#width = names.length;
           this.#named = [...names.keys()].filter((place) => names[place] !== "");
           this.columns = this.#named.map((place) => ({ name: names[place] }));
           found = this.columns.map(() => new ColumnKind());
-          if (this.#hasHeader) continue;
+          if (this.#hasHeader) {
+            const header = cells.map((cell) => cell.trim());
+            this.numberedNames = names.filter((name, place) => header[place] && name !== header[place]);
+            continue;
+          }
         }
         this.numRows += 1;
         const whole = this.#cellsOf(cells);
@@ -260,17 +266,19 @@ function isLikeARow(columns) {
   return names.length > 0 && !areInTurn;
 }
 
-/** The names of the columns; "" for one that has none. */
-function headerOf(line, cells) {
+/** The names of the columns; "" for one that has none. Of the same names all but the first are numbered. */
+function headerOf(cells) {
   const names = cells.map((cell) => cell.trim());
   while (names.at(-1) === "") names.pop();
   if (names[0] === "" && !names.includes(ROW_FIELD)) names[0] = ROW_FIELD;
-  names.forEach((name, place) => {
-    if (name && names.indexOf(name) !== place)
-      throw new SourceError(
-        `Line ${line}: two columns are called “${name}”; give each a name of its own.`,
-        { isHeader: true },
-      );
+  const taken = new Set(names);
+  const found = new Set();
+  return names.map((name) => {
+    let one = name;
+    for (let number = 2; name && found.has(name) && taken.has(one); number += 1)
+      one = `${name}_${number}`;
+    taken.add(one);
+    found.add(name);
+    return one;
   });
-  return names;
 }

@@ -51,10 +51,16 @@ export function indexNameOf(fileName) {
  * @param {{encoding?: string, itemsPath?: string, hasHeader?: boolean, hasQuotes?: boolean}} options
  *   a text encoding other than that of the byte order mark or UTF-8; for JSON, as `JsonText` takes
  *   it; for tables, as `Table` takes them
+ * @param {(share: number) => void} onRead called while the file is read, now and by `makeBody`, with
+ *   the share of it that was
  * @throws {SourceError} nothing can be made of it; `isEncoding`, `isHeader` or `isQuote` if another
  *   encoding, `hasHeader: false` or `hasQuotes: false` may help
  */
-export async function readSource(file, { encoding = null, itemsPath = null, ...reading } = {}) {
+export async function readSource(
+  file,
+  { encoding = null, itemsPath = null, ...reading } = {},
+  onRead = () => {},
+) {
   const [, plainName, compression] = /^(.*?)(?:\.(gz|br|zst))?$/i.exec(file.name);
   const isGzip = compression?.toLowerCase() === "gz";
   if (FOR_COMMAND_LINE.test(file.name))
@@ -86,14 +92,14 @@ export async function readSource(file, { encoding = null, itemsPath = null, ...r
       throw new SourceError(
         "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
       );
-    const json = new JsonText(() => textsOf(file, isGzip, wanted), sample, itemsPath);
+    const json = new JsonText(() => textsOf(file, isGzip, wanted, onRead), sample, itemsPath);
     return {
       ...{ file, format, columns: json.columns, numRows: null, table: null, json },
       compression: isGzip ? "gzip" : null,
     };
   }
   const isWhole = start.length < PEEK_BYTES;
-  const texts = (lineOf) => textsOf(file, isGzip, wanted, lineOf);
+  const texts = (lineOf) => textsOf(file, isGzip, wanted, onRead, lineOf);
   const table = new Table(texts, text, { isTabbed: format === "TSV", isWhole, ...reading });
   await table.inspect();
   const { columns, numRows } = table;
@@ -127,8 +133,17 @@ function formatOf(text, suffix) {
 
 // --- bytes and text ------------------------------------------------------------------------------
 
-function streamOf(file, isGzip) {
-  return isGzip ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
+function streamOf(file, isGzip, onRead = () => {}) {
+  let read = 0;
+  const counter = new TransformStream({
+    transform(part, controller) {
+      read += part.length;
+      onRead(read / file.size);
+      controller.enqueue(part);
+    },
+  });
+  const counted = file.stream().pipeThrough(counter);
+  return isGzip ? counted.pipeThrough(new DecompressionStream("gzip")) : counted;
 }
 
 async function beginningOf(file, isGzip, length) {
@@ -168,9 +183,9 @@ function decodeStart(bytes, encoding) {
   return new TextDecoder(encoding).decode(bytes, { stream: true });
 }
 
-async function* textsOf(file, isGzip, encoding, lineOf = null) {
+async function* textsOf(file, isGzip, encoding, onRead, lineOf = null) {
   const decoder = new TextDecoder(encoding, { fatal: true });
-  const reader = streamOf(file, isGzip).getReader();
+  const reader = streamOf(file, isGzip, onRead).getReader();
   const near = () => (lineOf ? `near line ${lineOf()}` : "somewhere");
   const damaged = () => new SourceError(`It is cut off or damaged ${near()}.`);
   try {

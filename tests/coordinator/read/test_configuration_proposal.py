@@ -71,6 +71,18 @@ def test_one_value_is_no_choice(value: Any) -> None:
     assert "aggregations" not in propose(items[:1], 1, {})["configuration"]
 
 
+@pytest.mark.parametrize("first", [100_000, "A"])
+def test_the_column_that_the_ids_were_read_from_is_no_choice(first: Any) -> None:
+    ids = [first + (i if isinstance(first, int) else str(i)) for i in range(40)]
+    items = [
+        {"id": one, "Artikel": one, "stock": i, "kind": "ab"[i % 2]} for i, one in enumerate(ids)
+    ]
+    found = propose(items, 40, {})
+    assert {one["name"]: one["role"] for one in found["fields"]}["Artikel"] == "key"
+    assert list(found["configuration"]["aggregations"]) == ["kind", "stock"]
+    assert "Artikel" not in found["ranges"]
+
+
 @pytest.mark.parametrize(("value", "is_facet"), [(True, True), (["new"], True), (7, False)])
 def test_a_flag_that_some_items_have_is_a_choice(value: Any, is_facet: bool) -> None:
     items = [{"id": i, "title": f"Lamp {i}"} | ({"one": value} if i % 2 else {}) for i in range(20)]

@@ -415,19 +415,36 @@ class TestCsv:
         assert [source.place_of(1), source.place_of(2)] == ["line 2", "line 8"]
 
     @pytest.mark.parametrize(
+        ("header", "names", "numbered"),
+        [
+            ("a,b,a", ["a", "b", "a_2"], ["a_2"]),
+            ("a,a,a_2,a", ["a", "a_3", "a_2", "a_4"], ["a_3", "a_4"]),
+            (" a,a ,a_2,a_2", ["a", "a_3", "a_2", "a_2_2"], ["a_3", "a_2_2"]),
+            (",a,,a,", ["row", "a", "a_2"], ["a_2"]),
+            ("id,id,a", ["id", "id_2", "a"], ["id_2"]),
+        ],
+    )
+    def test_columns_of_one_name_are_numbered(
+        self, tmp_path: Path, header: str, names: list[str], numbered: list[str]
+    ) -> None:
+        cells = ["1", *(name and "2" for name in header.split(",")[1:])]
+        source = read(tmp_path, f"{header}\n{','.join(cells)}\n")
+        assert [column.name for column in source.columns] == names
+        assert source.numbered == numbered
+        assert list(items_of(source)[0]) == names
+
+    @pytest.mark.parametrize(
         ("content", "options", "message"),
         [
             ("", {}, "is empty"),
             ("a,,b\n1,,2\n1,x,2\n", {}, "column 2 has no name, and a cell with 'x'"),
             (",,row\n1,,2\n", {}, "column 1 has no name, and a cell with '1'"),
-            ("a,a\n", {}, "two columns are called 'a'"),
             ("a,b\n", {"id_field": "c"}, "no column 'c'; its columns are a, b"),
             ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
             ("a,b\n", {"kinds": {"a": "date"}}, "'date' is none of text, integer"),
             ('a,b\n1,"x\n', {}, "line 2"),
             ('a,b\n1,"x" y\n', {}, "line 2: .* goes on after the closing one; .* --no-quotes"),
             ('a\n"' + "x\n" * 9_000_000, {}, "line 2: .* never closed; .* --no-quotes"),
-            ("a,a\n", {}, "--no-header reads the first line as a row"),
             ("a,,b\n1,2,3\n", {}, "--no-header reads the first line as a row"),
             ("", {"has_header": False}, "is empty; it has no row"),
             ("1,2\n", {"has_header": False, "id_field": "id"}, "its columns are column1, column2"),
