@@ -74,10 +74,16 @@ from shard.query.pruning.score_bounds import (
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, ScoredLists, bm25_tf, length_offset
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
-from shard.segment.doc_sets import has_bit
 from shard.segment.text.bitset_postings import find_dense, find_members
-from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block
-from shard.segment.text.postings_cursor import Wanted, at_block, decode_docs, decode_entries
+from shard.segment.text.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry
+from shard.segment.text.postings_cursor import (
+    BlockScratch,
+    Wanted,
+    at_block,
+    block_scratch,
+    decode_docs,
+    decode_wanted,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,6 +120,21 @@ class _Bounded(NamedTuple):
     bounds: BlockBounds
 
 
+@arguments
+class _EntryScratch(NamedTuple):
+    """Scratch space for the entries of a block that are scored together.
+
+    Attributes:
+        rows: of their fields.
+        offsets: of their length codes.
+        totals: their frequencies; then their t.
+    """
+
+    rows: NDArray[np.uint64]
+    offsets: NDArray[np.uint64]
+    totals: NDArray[np.int64]
+
+
 # --- kernels: one term
 
 
@@ -126,22 +147,25 @@ def _last_doc(lists: PostingLists, term: int, block: int, docs: U32Array) -> int
 
 
 @kernel(allocates=False)
-def _frequencies_by_norm(
-    scored: ScoredLists, entries: Entries, size: int, offsets: U64Array, totals: I64Array
+def _score_entries(
+    scored: ScoredLists, block: BlockScratch, packing: Packing, size: int, entries: _EntryScratch
 ) -> None:
-    """Write the t of each entry of a block; `offsets` is scratch space.
+    """Write the t of the first `size` picked entries of a block.
 
     Lengths of documents that are far apart are cache misses: prefetched, they overlap.
     """
     lengths, tf_norms = scored.lengths, scored.tf_norms
-    for i in range(size):
-        row = uint64(lengths.field_rows[entries.fields[i]])
-        offsets[i] = length_offset(lengths, row, int64(entries.docs[i]))
-        prefetch(lengths.lengths, int64(offsets[i]))
-    for i in range(size):
-        row = uint64(lengths.field_rows[entries.fields[i]])
-        tf_norm = tf_norms[row, lengths.lengths[offsets[i]]]
-        totals[i] = int64(entries.freqs[i] * tf_norm + 0.5)
+    rows, offsets, totals = entries
+    for p in range(size):
+        i = block.picked[p]
+        field, freq = decode_entry(scored.lists.postings, packing, i)
+        rows[p] = lengths.field_rows[field]
+        offsets[p] = length_offset(lengths, rows[p], int64(block.docs[i]))
+        totals[p] = freq
+        prefetch(lengths.lengths, int64(offsets[p]))
+    for p in range(size):
+        tf_norm = tf_norms[rows[p], lengths.lengths[offsets[p]]]
+        totals[p] = int64(totals[p] * tf_norm + 0.5)
 
 
 @kernel
@@ -165,10 +189,12 @@ def _score_blocks(
     docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
     totals = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.int64)
     totals[0] = 0
-    entries = new_block()
-    of_entries = np.empty(BLOCK_ENTRIES, np.int64)
-    offsets = np.empty(BLOCK_ENTRIES, np.uint64)
-    has_allowed = len(allowed) > 0
+    read = block_scratch()
+    entries = _EntryScratch(
+        np.empty(BLOCK_ENTRIES, np.uint64),
+        np.empty(BLOCK_ENTRIES, np.uint64),
+        np.empty(BLOCK_ENTRIES, np.int64),
+    )
     at = 0
     current = int64(-1)  # the last document of the block before, if it matters
     is_open = False  # whether that is one to score
@@ -181,12 +207,11 @@ def _score_blocks(
             if not is_open:
                 continue
         elif block > 0 and not is_chosen[block - 1] and not is_open:
-            current = _last_doc(lists, term, block - 1, entries.docs)
-        cursor = at_block(lists, term, block, 0)
-        decode_entries(lists, cursor, entries)
-        _frequencies_by_norm(scored, entries, cursor.size, offsets, of_entries)
-        for i in range(cursor.size):
-            doc = int64(entries.docs[i])
+            current = _last_doc(lists, term, block - 1, read.docs)
+        size, packing = decode_wanted(lists, at_block(lists, term, block, 0), allowed, read)
+        _score_entries(scored, read, packing, size, entries)
+        for p in range(size):
+            doc = int64(read.docs[read.picked[p]])
             if doc != current:
                 is_open = is_chosen[block]
                 if not is_open:
@@ -196,8 +221,8 @@ def _score_blocks(
                 docs[at] = doc
                 totals[at] = 0
                 current = doc
-            if is_open and (not has_allowed or has_bit(allowed, doc)):
-                totals[at] += of_entries[i]
+            if is_open:
+                totals[at] += entries.totals[p]
     found = at + (totals[at] > 0)
     # A separate loop, so that the compiler vectorizes the division.
     for i in range(found):
