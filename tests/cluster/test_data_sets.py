@@ -22,7 +22,7 @@ from tests.oracle.items import Item, leaves
 from tests.oracle.words import words_in
 
 SETS = sorted(path.parent.name for path in DATA.glob("*/items.ndjson.gz"))
-NUM_SAMPLED = 600
+NUM_SAMPLED = 300
 NUM_SEARCHES = 12
 FACETS_MAX = 8
 _MODELLED = re.compile(r"[a-z0-9\u00df-\u04ff\u3040-\u30ff\u3400-\u9fff]+")

@@ -284,14 +284,14 @@ def _on_shards(name: str, num_values: int, usual: tuple[int, ...]) -> list[Any]:
 
 TYPED_ON = [
     *_on_shards("plain", 10_000, SHARD_COUNTS),
-    *_on_shards("plain", 6, (1, 3)),
-    *_on_shards("unpopular", 10_000, (2, 5)),
-    *_on_shards("english", 10_000, (1, 3)),
-    *_on_shards("by-field", 10_000, (2, 5)),
-    *_on_shards("synonyms", 10_000, (1, 3)),
-    *_on_shards("stop-words", 10_000, (2, 5)),
-    *_on_shards("infix", 10_000, (1, 3)),
-    *_on_shards("prefix", 10_000, (2, 5)),
+    *_on_shards("plain", 6, (3,)),
+    *_on_shards("unpopular", 10_000, (2,)),
+    *_on_shards("english", 10_000, (3,)),
+    *_on_shards("by-field", 10_000, (5,)),
+    *_on_shards("synonyms", 10_000, (1,)),
+    *_on_shards("stop-words", 10_000, (2,)),
+    *_on_shards("infix", 10_000, (3,)),
+    *_on_shards("prefix", 10_000, (5,)),
 ]
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from coordinator.cli.sources.pgoutput import is_visible
 from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
+    WAIT_SECONDS,
     ask,
     execute,
     follow_command,
@@ -32,10 +36,32 @@ FOLLOWER_LOOKED_AT = (
     "SELECT query_start FROM pg_stat_activity WHERE application_name = 'facetd follow facetd_slow'"
 )
 
+READER_OF_KILLED = (
+    "SELECT pid FROM pg_replication_slots JOIN pg_stat_activity ON pid = active_pid "
+    "WHERE slot_name = 'facetd_killed' AND query LIKE '%facetd_log%'"
+)
+TOLD_TO_END = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'facetd follow facetd_killed' "
+    "AND query LIKE 'SELECT pg_terminate_backend%'"
+)
+
 
 def _has(client: Client, index: str, id: int) -> bool:
     client.request("GET", f"/{index}/items/{id}")  # else an error, which `until` ignores
     return True
+
+
+def _first_answer(url: str, query: str) -> Any:
+    """Wait until a query has a row; return what is in it."""
+    found: Any = None
+
+    def is_there() -> bool:
+        nonlocal found
+        found = ask(url, query)
+        return found is not None
+
+    until(is_there)
+    return found
 
 
 def test_changes_arrive_with_their_types(service: Service, client: Client, url: str) -> None:
@@ -333,17 +359,27 @@ def test_the_smallest_keys_are_kept(service: Service, client: Client, url: str) 
 def test_the_session_of_a_killed_follower_is_not_waited_for(
     service: Service, client: Client, url: str
 ) -> None:
-    execute(url, "CREATE TABLE killed (id int PRIMARY KEY)")
+    execute(url, "CREATE TABLE killed (id int PRIMARY KEY)", "CREATE TABLE unpublished (id int)")
     follow_once(service, url, "killed")
-    execute(url, "INSERT INTO killed SELECT generate_series(1, 300000)")
+    # The server reads these too, so a follower's session is seen, and paused, while it reads.
+    execute(
+        url,
+        "INSERT INTO unpublished SELECT generate_series(1, 500000)",
+        "INSERT INTO killed VALUES (1)",
+    )
     with following(service, url, "killed"):
-        until(
-            lambda: ask(
-                url, "SELECT active FROM pg_replication_slots WHERE slot_name = 'facetd_killed'"
-            )
-        )
-    follow_once(service, url, "killed")
-    assert len(items_of(client, "killed")) == 300_000
+        session = _first_answer(url, READER_OF_KILLED)
+        os.kill(session, signal.SIGSTOP)
+    try:
+        with following(service, url, "killed", "--once") as second:
+            until(lambda: ask(url, TOLD_TO_END) > 0)
+            assert second.poll() is None
+            os.kill(session, signal.SIGCONT)
+            assert second.wait(WAIT_SECONDS) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(session, signal.SIGCONT)
+    assert set(items_of(client, "killed")) == {1}
 
 
 @pytest.mark.parametrize(
