@@ -26,6 +26,7 @@ from common.errors import InvalidRequest, ServiceError
 from common.process.logs import Log
 from common.process.request_id_context import REQUEST_IDS
 from coordinator.http.metrics import UNROUTED
+from coordinator.http.middleware import shown_path
 from coordinator.http.request import Request
 from coordinator.http.responses import error_body, error_response, internal_error
 from coordinator.http.unsent_responses import SlowClients
@@ -226,6 +227,15 @@ class Connection(RequestHandler):
         elif self._force_close and isinstance(cause, asyncio.InvalidStateError):
             # aiohttp's shutdown abandoned a request in the same turn in which it was answered.
             _log.debug("closed at shutdown")
+        elif isinstance(cause, ServiceError):
+            # The middleware answers all errors but those of a stream that has begun.
+            _log.error(
+                "response cut off",
+                path="-" if self.request is None else shown_path(self.request),
+                code=cause.code,
+                reason=cause.message,
+                **cause.details,
+            )
         else:
             _log.error("connection failed", cause=cause)
 

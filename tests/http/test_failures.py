@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from common.errors import Unavailable
+from common.errors import InternalError, Unavailable
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_requests import SEARCH, request
 
@@ -64,6 +67,44 @@ async def test_bug_of_a_shard_is_found_by_the_request_id(
     of_shard, of_request = (record.fields for record in caplog.records[-2:])  # type: ignore[attr-defined]
     assert of_request["request_id"] == reply.json["error"]["request_id"]
     assert of_request["incident"] == of_shard["incident"] == reply.json["error"]["incident"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_export_that_fails_midway_is_cut_off_and_logged_in_one_line(
+    web: Web, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    read = web.services.selection.read
+
+    async def failing(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async for part in read(*args, **kwargs):
+            yield part
+        raise InternalError("a page is damaged", code="item_corrupt", details={"shard": 1})
+
+    monkeypatch.setattr(web.services.selection, "read", failing)
+    web.search.items = [b'{"id":%d}' % i for i in range(3)]
+    connection = await web.connect()
+    await connection.send(request("GET", "/films/items", None, "X-Request-Id: e", version=version))
+
+    received = b""
+    with suppress(ConnectionResetError):
+        while part := await connection.reader.read(1 << 16):
+            received += part
+
+    assert b'{"id":2}' in received
+    assert not received.endswith(b"0\r\n\r\n")
+    if version == "1.0":  # only a reset tells
+        assert isinstance(connection.reader.exception(), ConnectionResetError)
+    (record,) = (one for one in caplog.records if one.levelname == "ERROR")
+    assert record.getMessage() == "response cut off"
+    assert record.exc_info is None
+    assert record.fields == {  # type: ignore[attr-defined]
+        "path": "/films/items",
+        "code": "item_corrupt",
+        "reason": "a page is damaged",
+        "shard": 1,
+        "request_id": "e",
+    }
+    await connection.close()
 
 
 async def test_shard_that_is_away_gives_503_with_retry_after(web: Web) -> None:
