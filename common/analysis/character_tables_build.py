@@ -12,6 +12,7 @@ The rules, and what they leave alone:
   again. Marks of other scripts are letters: a Thai or Devanagari vowel is not an accent.
 - Letters that have no decomposition but that people type without their stroke or as two letters
   (ł, ø, đ, æ, þ, ı …) are in `_LETTERS`.
+- A character of another script that folds to Han or Kana (㊀, ㆒) is part of a run like these.
 - Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have
   a compatibility form made of letters.
 - Hangul is written with spaces but its particles are attached to the words, so a query usually has
@@ -94,6 +95,9 @@ _STRIPPED_MARKS: Final = (
 )
 _JOINERS: Final = (0x00AD, 0x0640, 0x200C, 0x200D, 0x2060, 0xFEFF)
 """Soft hyphen, Arabic tatweel, zero-width (non-)joiner, word joiner, byte order mark."""
+
+_CARRIERS: Final = " \u0640"
+"""What compatibility forms of a single mark stand on: a space or a tatweel. They are marks too."""
 
 _LETTERS: Final = {
     "æ": "ae",
@@ -233,6 +237,7 @@ def make_tables() -> Tables:
     run = int(CharacterClass.RUN) << CLASS_SHIFT
     cells[is_uniform] = np.flatnonzero(is_uniform).astype(np.uint32) | np.uint32(run)
     expansions: list[int] = []
+    ignored_points = [*stripped, *_JOINERS]
     for point, category in _letters(is_uniform):
         if point in stripped:
             continue
@@ -247,10 +252,15 @@ def make_tables() -> Tables:
             folded = chr(point)
             if not (0x1100 <= point <= 0x11FF):
                 folded = _fold(folded, stripped)
+            if not folded.strip(_CARRIERS):
+                ignored_points.append(point)
+                continue
             if len(folded) != 1 and not all(
                 unicodedata.category(one)[0] in "LNM" for one in folded
             ):
                 folded = chr(point)
+            if kind == CharacterClass.WORD and all(is_run[ord(one)] for one in folded):
+                kind = CharacterClass.RUN
         if is_compose[point]:
             kind = CharacterClass.COMPOSE
         if len(folded) == 1:
@@ -259,9 +269,7 @@ def make_tables() -> Tables:
             target = EXPANSION_BASE + len(expansions)
             expansions += [len(folded), *map(ord, folded)]
         cells[point] = int(kind) << CLASS_SHIFT | target
-    ignored = int(CharacterClass.IGNORED) << CLASS_SHIFT
-    for point in (*stripped, *_JOINERS):
-        cells[point] = ignored
+    cells[ignored_points] = int(CharacterClass.IGNORED) << CLASS_SHIFT
     return Tables(
         *in_pages(cells),
         np.array(expansions or [0], np.uint32),

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
 
 import numpy as np
+import pytest
 
 from common.analysis import character_tables, character_tables_build
-from common.analysis.character_tables_build import Tables
+from common.analysis.analyzer import Analyzer
+from common.analysis.character_tables_build import CharacterClass, Tables
+
+_STORED: Final = Tables(
+    character_tables.PAGES, character_tables.PAGE_CELLS, character_tables.EXPANSIONS
+)
+_SEPARATOR, _IGNORED = CharacterClass.SEPARATOR, CharacterClass.IGNORED
+_RUN_CLASSES: Final = {CharacterClass.RUN, CharacterClass.RUN_MARK, CharacterClass.COMPOSE}
 
 
 def _meaning(tables: Tables, point: int) -> tuple[int, tuple[int, ...]]:
@@ -22,9 +31,7 @@ def _meaning(tables: Tables, point: int) -> tuple[int, tuple[int, ...]]:
 
 
 def test_the_file_is_what_the_rules_make() -> None:
-    stored = Tables(
-        character_tables.PAGES, character_tables.PAGE_CELLS, character_tables.EXPANSIONS
-    )
+    stored = _STORED
     made = character_tables_build.make_tables()
     version = unicodedata.unidata_version
     if version == character_tables.UNICODE_VERSION:
@@ -44,6 +51,35 @@ def test_the_file_is_what_the_rules_make() -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
+
+
+def test_characters_fold_to_parts_of_words_that_fold_no_further() -> None:
+    for point in range(0x11_0000):
+        kind, folded = _meaning(_STORED, point)
+        if kind in (_SEPARATOR, _IGNORED) or folded == (point,):
+            continue
+        meanings = [_meaning(_STORED, one) for one in folded]
+        assert meanings, hex(point)
+        assert all(target == (one,) for one, (_, target) in zip(folded, meanings, strict=True)), (
+            hex(point)
+        )
+        allowed = {CharacterClass.WORD} if kind == CharacterClass.WORD else _RUN_CLASSES
+        assert {one for one, _ in meanings} <= allowed, hex(point)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0xFC5E, 0xFC63), (0xFCF2, 0xFCF4), (0xFE70, 0xFE72), (0xFE76, 0xFE7F)]
+)
+def test_a_mark_on_a_space_or_a_tatweel_is_ignored_like_the_mark(first: int, last: int) -> None:
+    analyzer = Analyzer()
+    for point in range(first, last + 1):
+        (word,) = analyzer.words(f"در{chr(point)}س")
+        assert word == "درس", hex(point)
+        assert analyzer.words(chr(point)) == []
+
+
+def test_a_circled_ideograph_is_part_of_a_run() -> None:
+    assert Analyzer().words("㊀㊁三㆕") == ["一二", "二三", "三四"]
 
 
 def test_what_is_encoded_is_decoded() -> None:

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -135,18 +135,29 @@ def listed(accepted: NDArray[np.bool_] | None) -> list[bool] | None:
 
 def has_word(text: str, word: str, typos: int) -> bool:
     """Return whether a word of a text, with symbols or without, begins with a folded word."""
-    words = folded(text).removeprefix("-").split(" ")
-    for i, one in enumerate(words):
-        # The text from the word on: a few ligatures fold to words with a space in them.
-        rest = " ".join(words[i:])
-        if any(form.startswith(word) for form in (rest, bare_word(rest))):
+    for one in ANALYZER.words(text):
+        forms = (one, bare_word(one))
+        if any(form.startswith(word) for form in forms):
             return True
-        stems = [re.split("[0-9]", form)[0] for form in (one, bare_word(one))]
+        stems = [re.split("[0-9]", form)[0] for form in forms]
         if typos and any(edit_distances(word, stem, typos)[1] <= typos for stem in stems):
             return True
     return False
 
 
+MARK_ON_SPACE = "\ufc5e"
+"""Nothing is left of it, as of the mark; once it was a word of one space, which c++ b has."""
+
+
+@example(
+    texts=["c++ b", "c", MARK_ON_SPACE, f"a{MARK_ON_SPACE}b"],
+    pattern=f"*{MARK_ON_SPACE}*",
+    key_query=MARK_ON_SPACE,
+    typos="never",
+    cut=2,
+    block_keys=8,
+    piece=None,
+)
 @given(
     texts=st.lists(TEXTS, max_size=30, unique=True),
     pattern=TEXTS,
