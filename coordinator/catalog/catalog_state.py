@@ -55,7 +55,7 @@ class CatalogState(Struct, frozen=True):
     """Alias to index name."""
     sections: dict[str, dict[str, Any]] = {}
     """What other modules store here durably, by name; `keys` belongs to
-    `coordinator.http.access_control`."""
+    `coordinator.http.security.access_control`."""
 
     def new_entry(self, name: str, configuration: dict[str, Any]) -> StoredIndex:
         """Return the index as it will be with a new configuration (`with_index` adds it)."""

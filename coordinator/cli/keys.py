@@ -215,7 +215,7 @@ def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
 def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
     """Create a key in the catalog of a service that is not running."""
     from coordinator.catalog.catalog import Catalog
-    from coordinator.http.api_keys import add_key, stored_keys
+    from coordinator.http.security.api_keys import add_key, stored_keys
 
     async def create() -> dict[str, Any]:
         data_directory.create(settings.data_dir)

@@ -26,7 +26,7 @@ from typing import Final
 INDEXES_MAX: Final = 1 << 20
 """Indexes with greater numbers are read by the owner alone."""
 RATE_WORDS: Final = 3 * 4 * (1 << 14)
-"""Words of the shared buckets of clients (`coordinator.http.rate_limit`)."""
+"""Words of the shared buckets of clients (`coordinator.http.security.rate_limit`)."""
 
 _VERSION, _REVISION, _SERVING, _BASE, _PIDS = range(5)
 _HEADER_WORDS: Final = 8_192  # the tables begin with a page

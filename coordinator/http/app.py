@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from common.setting_conversion import SettingError
 from coordinator.http.aiohttp_connections import Server
 from coordinator.http.listening import BACKLOG, listen
-from coordinator.http.listening_without_api_keys import check_address
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 from coordinator.http.responses import reset
+from coordinator.http.security.listening_without_api_keys import check_address
 
 if TYPE_CHECKING:
     import socket

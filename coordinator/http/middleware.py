@@ -35,26 +35,26 @@ from common.process.logs import Log
 from coordinator.algolia.unsupported_endpoints import reason_for
 from coordinator.catalog.index_names import check_index_name
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
-from coordinator.http.api_keys import ANYBODY, Action
-from coordinator.http.client_address import TrustedProxies, client_of
-from coordinator.http.cors import PREFLIGHT
+from coordinator.http.api_description.route import Body
 from coordinator.http.endpoints_of_other_engines import page_instead
-from coordinator.http.host_and_origin import check_origin
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
-from coordinator.http.rate_limit import rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
-from coordinator.http.route import Body
 from coordinator.http.routing import Router, ServedRoute
+from coordinator.http.security.api_keys import ANYBODY, Action
+from coordinator.http.security.client_address import TrustedProxies, client_of
+from coordinator.http.security.cors import PREFLIGHT
+from coordinator.http.security.host_and_origin import check_origin
+from coordinator.http.security.rate_limit import rate_limit
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.request_decoding import query_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
+    from coordinator.http.security.api_keys import Caller
     from coordinator.http.services import Services
     from coordinator.replication.shared_log import SharedLog
 

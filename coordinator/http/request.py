@@ -29,8 +29,8 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
-from coordinator.http.api_keys import NOBODY, Caller
 from coordinator.http.request_decompression import inflated, inflater_of
+from coordinator.http.security.api_keys import NOBODY, Caller
 from coordinator.parameters.request_decoding import decode_component
 
 if TYPE_CHECKING:

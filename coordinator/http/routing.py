@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.catalog.index_names import ALL_INDEXES, is_reserved
+from coordinator.http.api_description.route import Route
 from coordinator.http.endpoints_of_other_engines import page_instead
-from coordinator.http.route import Route
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from coordinator.catalog.catalog import Catalog
     from coordinator.cluster.all_shards import Cluster
     from coordinator.cluster.shared_memory import SharedState
-    from coordinator.http.access_control import Guard
+    from coordinator.http.api_description.openapi import InterfaceDocument
     from coordinator.http.metrics import Metrics
-    from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.reader_coordinator_messages import Outbox
+    from coordinator.http.security.access_control import Guard
     from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations

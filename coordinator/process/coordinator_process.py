@@ -38,9 +38,9 @@ from coordinator.catalog.catalog_file import CatalogInDoubt
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.shared_memory import SharedState
 from coordinator.http.app import HttpApp, create_app
-from coordinator.http.listening_without_api_keys import UnsafeAddress, is_open_to_all
 from coordinator.http.reader_coordinator_messages import Inbox
 from coordinator.http.reader_coordinator_reports import Reports
+from coordinator.http.security.listening_without_api_keys import UnsafeAddress, is_open_to_all
 from coordinator.http.services import Services
 from coordinator.process.inherited_coordinator_slots import CoordinatorSlot
 from coordinator.process.port_conflict import PORT_TRY_SECONDS, PORT_WAIT_SECONDS, port_taken

@@ -33,9 +33,9 @@ from coordinator.cluster.read_only_cluster_and_catalog import (
 )
 from coordinator.cluster.shared_memory import SharedState
 from coordinator.http.app import create_app
-from coordinator.http.listening_without_api_keys import UnsafeAddress
 from coordinator.http.reader_coordinator_messages import Outbox
 from coordinator.http.reader_coordinator_reports import Reporter
+from coordinator.http.security.listening_without_api_keys import UnsafeAddress
 from coordinator.process.inherited_coordinator_slots import CoordinatorSlot
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
 from coordinator.process.service_factory import analytics_arguments, make_services

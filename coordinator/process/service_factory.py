@@ -11,9 +11,9 @@ from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Catalog
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.cursor_leases import Leases
-from coordinator.http.access_control import Guard
+from coordinator.http.api_description.openapi import InterfaceDocument
 from coordinator.http.metrics import Metrics
-from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security.access_control import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.facet_pages import FacetPages

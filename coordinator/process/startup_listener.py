@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from coordinator.http.cors import PREFLIGHT, AllowedOrigins
 from coordinator.http.listening import BACKLOG, listen
+from coordinator.http.security.cors import PREFLIGHT, AllowedOrigins
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0

@@ -41,7 +41,7 @@ from common.process.descriptor_limit_and_table import raise_descriptor_limit
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python_command import let_processes_find_us
-from coordinator.http.cors import AllowedOrigins
+from coordinator.http.security.cors import AllowedOrigins
 from coordinator.process.child_process import Child
 from coordinator.process.fork_server_client import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.inherited_coordinator_slots import CoordinatorSlot, CoordinatorSlots
@@ -203,7 +203,7 @@ class Supervisor:
         try:
             is_new = data_directory.read_manifest(settings.data_dir) is None
             if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-                from coordinator.http.listening_without_api_keys import unsafe_address
+                from coordinator.http.security.listening_without_api_keys import unsafe_address
 
                 print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
                 return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from coordinator.catalog.catalog import Index
-from coordinator.http.api_keys import Action
-from coordinator.http.route import Body, Route
+from coordinator.http.api_description.route import Body, Route
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, decode_stored
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from coordinator.algolia.rule_translation import RULES
 from coordinator.algolia.synonym_translation import SYNONYMS
 from coordinator.catalog.catalog import Index
 from coordinator.catalog.index_names import check_index_name
-from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,

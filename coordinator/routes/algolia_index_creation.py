@@ -12,7 +12,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import GEO_FIELD, FacetConfiguration
 from coordinator.catalog.catalog import Index
-from coordinator.http.api_keys import Action
+from coordinator.http.security.api_keys import Action
 from coordinator.routes.algolia_index_lookup import find_index
 
 if TYPE_CHECKING:

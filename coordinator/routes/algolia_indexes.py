@@ -8,9 +8,9 @@ from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound
 from coordinator.algolia import settings_translation as index_settings
 from coordinator.catalog.catalog import Index
-from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.routes.algolia_conventions import (
     CHANGE,
     algolia_route,

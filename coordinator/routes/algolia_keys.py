@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
 from coordinator.algolia.keys import new_key, shown_key
-from coordinator.http.api_keys import Action, add_key, remove_key, visible_keys
-from coordinator.http.api_keys import shown_key as shown_own_key
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action, add_key, remove_key, visible_keys
+from coordinator.http.security.api_keys import shown_key as shown_own_key
 from coordinator.routes.algolia_conventions import CHANGE, algolia_route, now, object_body
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ from coordinator.algolia.search_request import (
     read_search,
 )
 from coordinator.catalog.catalog import Index
-from coordinator.http.api_keys import Action
 from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.request_decoding import decode_stored
 from coordinator.parameters.value_parsers import Mistake

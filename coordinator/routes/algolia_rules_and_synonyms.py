@@ -12,9 +12,9 @@ from coordinator.algolia.rule_translation import RULES, conditions_of
 from coordinator.algolia.search_request import query_string_parameters
 from coordinator.algolia.stored_rules_and_synonyms import ObjectKind
 from coordinator.algolia.synonym_translation import SYNONYMS
-from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_json, decode_object
 from coordinator.parameters.value_parsers import Mistake, integer
 from coordinator.routes.algolia_conventions import (

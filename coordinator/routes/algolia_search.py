@@ -27,9 +27,9 @@ from coordinator.algolia.search_request import (
     read_search,
 )
 from coordinator.catalog.catalog import Index
-from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.parameters.request_decoding import decode_search
 from coordinator.read.cursor import START

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import InvalidRequest, NotFound
 from coordinator.catalog.index_names import check_index_name
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from coordinator.catalog.catalog_state import CatalogState
-    from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
+    from coordinator.http.security.api_keys import Caller
     from coordinator.http.services import Services
 
 ROUTES: Final = RouteTable()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
 from common.item_placement import canonical_id
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
+from coordinator.http.api_description.schemas.schema_parts import described
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.http.schemas.schema_parts import described
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, query_parameters, refuse_unknown
 from coordinator.routes.search import counted_client
 

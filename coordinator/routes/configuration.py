@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from common.index_configuration import effective
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
+from coordinator.http.api_description.schemas.schema_parts import described
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.http.schemas.schema_parts import described
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import (
     decode_json,
     decode_object,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from common.hits_page_byte_limit import FEW_ITEMS
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.configuration_proposal import propose, spread_pages
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Response
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
 from coordinator.routes.static_files import PAGE_HEADERS, without_slash
 

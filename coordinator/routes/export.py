@@ -6,10 +6,10 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from common.process.logs import Log
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Stream, header
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 from coordinator.parameters.request_decoding import query_parameters, refuse_unknown
 from coordinator.routes.matching_scan import RESTRICTING, matching_hits

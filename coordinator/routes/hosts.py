@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 from coordinator.replication.log.log_errors import LogAway
 

@@ -17,17 +17,17 @@ from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.shard_copies import PlacedShard
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from coordinator.catalog.catalog import Index
-    from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
+    from coordinator.http.security.api_keys import Caller
     from coordinator.http.services import Services
 
 

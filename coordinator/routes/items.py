@@ -14,11 +14,11 @@ from common.errors import InvalidRequest, NotFound
 from common.item_placement import canonical_id, shard_of_id, shown_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
+from coordinator.http.api_description.schemas.schema_parts import described
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.http.schemas.schema_parts import described
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import query_parameters, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.routes.search import narrowed

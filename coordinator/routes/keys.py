@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from coordinator.http.api_keys import (
+from coordinator.http.api_description.route import Body, Route
+from coordinator.http.responses import Response, json_response
+from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import (
     Action,
     add_key,
     remove_key,
     shown_key,
     visible_keys,
 )
-from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
-from coordinator.http.routing import RouteTable
 from coordinator.parameters.request_decoding import decode_object
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from common.errors import Unavailable
 from common.process.glibc_malloc import resident_bytes
 from coordinator.catalog.catalog import program_version
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Route
 from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.routes.index_statistics import process_statistics
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import ServiceError
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, error_body
 from coordinator.http.result_bodies import merged_body, range_pieces, separated
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parsed_parameters import MergedPage, NamedSearch, SearchParameters
 from coordinator.parameters.request_decoding import decode_search

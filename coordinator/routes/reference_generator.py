@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from common.limits import DEFAULT_LIMITS, Limits
-from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.route import TAGS
-from coordinator.http.route_documentation import DescribedInput, RouteDescription, describe
+from coordinator.http.api_description.error_codes import ERROR_CODES, PARAMETER_CODE
+from coordinator.http.api_description.route import TAGS
+from coordinator.http.api_description.route_documentation import (
+    DescribedInput,
+    RouteDescription,
+    describe,
+)
 from coordinator.routes import ROUTES
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from coordinator.catalog.index_names import check_index_name
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from aiohttp import hdrs
 from common.errors import DeadlineExceeded
 from common.protocol.messages import FilterClause
 from coordinator.cluster.searched_state import now
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response
 from coordinator.http.result_bodies import (
     BUCKETS_FAST_MAX,
@@ -20,8 +20,8 @@ from coordinator.http.result_bodies import (
     search_body,
     server_timing,
 )
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.parsed_parameters import (
     FacetParameters,

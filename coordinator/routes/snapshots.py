@@ -10,10 +10,10 @@ from common.deadline import Deadline
 from common.disk_errors import explaining_disk_failure
 from common.errors import Conflict, Forbidden, InvalidRequest
 from coordinator.catalog.index_names import check_index_name
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import decode_object, refuse_unknown
 from coordinator.snapshots import snapshots_on_disk
 from coordinator.snapshots.restore_plan import plan_restore

@@ -25,10 +25,10 @@ from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.cluster.fan_out import gather
-from coordinator.http.api_keys import Action
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
-from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import check_depth, refuse_unknown
 from coordinator.routes.items import refuse_conditions, write_response
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
 from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
+from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Response, header
-from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
 from coordinator.instantsearch import INSTANTSEARCH
 

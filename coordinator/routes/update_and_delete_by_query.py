@@ -27,9 +27,9 @@ from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.item_placement import canonical_id, shown_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
-from coordinator.http.api_keys import Action
-from coordinator.http.route import Body, Route
+from coordinator.http.api_description.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.http.security.api_keys import Action
 from coordinator.parameters.filter_objects import fields_of
 from coordinator.parameters.request_decoding import decode_object, decode_stored, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search

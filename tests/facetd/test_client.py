@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 import facetd
-from coordinator.http.schemas.components import SCHEMAS
+from coordinator.http.api_description.schemas.components import SCHEMAS
 from facetd import (
     ApiError,
     AsyncClient,

@@ -18,10 +18,10 @@ from coordinator.catalog.catalog import Catalog
 from coordinator.cluster import shard_client
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.shard_client import locate_in
-from coordinator.http.access_control import Guard
+from coordinator.http.api_description.openapi import InterfaceDocument
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
-from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security.access_control import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.item_explanation import ItemExplanations

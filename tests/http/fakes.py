@@ -18,10 +18,10 @@ from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import DEFAULT_TIMEOUTS
-from coordinator.http.access_control import Guard
+from coordinator.http.api_description.openapi import InterfaceDocument
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
-from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security.access_control import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.parameters.parsed_parameters import (

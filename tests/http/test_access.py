@@ -16,11 +16,11 @@ import pytest
 from common.errors import Unavailable
 from common.protocol.messages import FilterClause
 from coordinator.cluster.read_only_cluster_and_catalog import ReaderCatalog
-from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.app import HttpApp
-from coordinator.http.listening_without_api_keys import UnsafeAddress
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
+from coordinator.http.security.api_keys import Action, StoredKey, shown_key
+from coordinator.http.security.listening_without_api_keys import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.peers.host_and_log_status import HostStatus
 from coordinator.routes import ROUTES
@@ -370,7 +370,7 @@ async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch)
     short = await make_key(web, admin, actions=["search"], expires_in_seconds=60)
     assert (await web.send(request("GET", "/status", None, f"X-API-Key: {short}"))).status == 200
     now = time.time()
-    monkeypatch.setattr("coordinator.http.access_control.time.time", lambda: now + 61)
+    monkeypatch.setattr("coordinator.http.security.access_control.time.time", lambda: now + 61)
 
     reply = await web.send(request("GET", "/films/search", None, f"X-API-Key: {short}"))
 

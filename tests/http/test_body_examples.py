@@ -11,8 +11,12 @@ from jsonschema import Draft202012Validator
 
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import new_key
-from coordinator.http.api_keys import create_key
-from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
+from coordinator.http.api_description.schemas.body_examples import (
+    BODY_EXAMPLES,
+    LINES_EXAMPLE,
+    LOAD,
+)
+from coordinator.http.security.api_keys import create_key
 from tests.service import Client, Service
 
 ARGUMENTS = {

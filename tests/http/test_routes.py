@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.http.route import Body
+from coordinator.http.api_description.route import Body
 from coordinator.http.routing import ServedRoute
 from coordinator.routes import ROUTES
 from tests.http.conftest import MakeWeb, Web

@@ -30,7 +30,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.setting_conversion import SettingError
-from coordinator.http.listening_without_api_keys import UnsafeAddress, unsafe_address
+from coordinator.http.security.listening_without_api_keys import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
     check_fits,

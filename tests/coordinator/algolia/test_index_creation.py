@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from coordinator.catalog.catalog_state import CatalogState
-from coordinator.http.access_control import Guard
-from coordinator.http.api_keys import ANYBODY
+from coordinator.http.security.access_control import Guard
+from coordinator.http.security.api_keys import ANYBODY
 from coordinator.routes.algolia_index_creation import index_to_write
 from coordinator.settings import Settings
 from coordinator.write.write_ordering import DocumentOf

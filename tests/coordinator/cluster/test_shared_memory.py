@@ -11,7 +11,7 @@ from common.errors import TooManyRequests
 from coordinator.cluster.read_horizons import StatesInUse
 from coordinator.cluster.read_only_cluster_and_catalog import SharedReading
 from coordinator.cluster.shared_memory import INDEXES_MAX, SharedState, create_shared_state
-from coordinator.http.rate_limit import SharedRateLimit
+from coordinator.http.security.rate_limit import SharedRateLimit
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.http import endpoints_of_other_engines
-from coordinator.http.api_keys import Action
-from coordinator.http.route import Route
+from coordinator.http.api_description.route import Route
 from coordinator.http.routing import Router
+from coordinator.http.security.api_keys import Action
 from coordinator.routes import ROUTES
 
 ROUTER = Router(ROUTES)

@@ -9,7 +9,7 @@ import pytest
 
 from common.kernels import extension_loading, source_digests
 from common.process.python_command import python_command
-from coordinator.http.cors import AllowedOrigins
+from coordinator.http.security.cors import AllowedOrigins
 from coordinator.process.kernel_preparation import prepare_kernels
 from coordinator.process.startup_listener import StartupListener
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.http.cors import AllowedOrigins
+from coordinator.http.security.cors import AllowedOrigins
 from coordinator.process.startup_listener import CONNECTIONS_MAX, StartupListener, request_takeover
 from tests.service import Service, free_port
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import brotli
 
-from coordinator.http.route import Body
+from coordinator.http.api_description.route import Body
 from coordinator.routes import ROUTES
 from tests.http.hostile.case import BAD, OK, Case, case
 from tests.http.raw_requests import post, request

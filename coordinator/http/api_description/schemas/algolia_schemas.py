@@ -12,7 +12,7 @@ from coordinator.algolia.parameter_table import BY_NAME, or_null, parameters_sch
 from coordinator.algolia.rule_translation import RULE_SCHEMA
 from coordinator.algolia.settings_translation import settings_schema
 from coordinator.algolia.synonym_translation import SYNONYM_SCHEMA
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.schema_parts import (
     COUNT_SCHEMA,
     INDEX_NAME_SCHEMA,
     PAGE_SCHEMA,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from coordinator.http.schemas.schema_parts import ref
+from coordinator.http.api_description.schemas.schema_parts import ref
 
 if TYPE_CHECKING:
     from coordinator.parameters.parameter_row import Parameter

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from coordinator.http.access_control import _caller
-from coordinator.http.api_keys import Action, create_key, hash_secret
+from coordinator.http.security.access_control import _caller
+from coordinator.http.security.api_keys import Action, create_key, hash_secret
 
 
 def test_key_is_random_and_only_its_hash_is_stored() -> None:

@@ -6,12 +6,16 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE, LOAD
-from coordinator.http.schemas.components import SCHEMAS
+from coordinator.http.api_description.schemas.body_examples import (
+    BODY_EXAMPLES,
+    LINES_EXAMPLE,
+    LOAD,
+)
+from coordinator.http.api_description.schemas.components import SCHEMAS
 from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
-    from coordinator.http.route import Route
+    from coordinator.http.api_description.route import Route
     from coordinator.parameters.parameter_row import Parameter
 
 EXAMPLE_LINE_CHARS: Final = 100

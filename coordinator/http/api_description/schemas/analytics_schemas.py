@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.schema_parts import (
     COUNT_SCHEMA,
     ID_SCHEMA,
     INDEX_NAME_SCHEMA,

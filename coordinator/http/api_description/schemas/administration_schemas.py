@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.schema_parts import (
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,
     body_schema,

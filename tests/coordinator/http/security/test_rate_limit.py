@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from common.errors import TooManyRequests
-from coordinator.http import rate_limit
-from coordinator.http.rate_limit import RateLimit
+from coordinator.http.security import rate_limit
+from coordinator.http.security.rate_limit import RateLimit
 
 
 class Clock:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
 from common.search_option_parsers import LANGUAGES
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.schema_parts import (
     FIELD_SCHEMA,
     TEXT_SCHEMA,
     WEIGHT_SCHEMA,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.http.schemas.parameter_schemas import schema_of
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.parameter_schemas import schema_of
+from coordinator.http.api_description.schemas.schema_parts import (
     COUNT_SCHEMA,
     ID_SCHEMA,
     TEXT_SCHEMA,

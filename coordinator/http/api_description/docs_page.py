@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from common.limits import Limits
 from coordinator.catalog.catalog import program_version
-from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.route import TAGS
-from coordinator.http.route_documentation import DescribedInput, RouteDescription, describe
+from coordinator.http.api_description.error_codes import ERROR_CODES, PARAMETER_CODE
+from coordinator.http.api_description.route import TAGS
+from coordinator.http.api_description.route_documentation import (
+    DescribedInput,
+    RouteDescription,
+    describe,
+)
 
 if TYPE_CHECKING:
-    from coordinator.http.route import Route
+    from coordinator.http.api_description.route import Route
 
 _LISTS: Final = {"errors": "Errors", "limits": "Limits"}
 """Sections that are not routes, and their names in the contents."""

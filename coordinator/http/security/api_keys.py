@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from common.errors import Forbidden, InvalidRequest, NotFound
 from common.query_syntax_tree import Filter
-from coordinator.http.tenant_tokens import signing_key
+from coordinator.http.security.tenant_tokens import signing_key
 from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:

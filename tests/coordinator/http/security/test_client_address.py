@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.http.client_address import TrustedProxies, client_of
+from coordinator.http.security.client_address import TrustedProxies, client_of
 
 
 @pytest.mark.parametrize(

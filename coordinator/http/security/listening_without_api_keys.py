@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.http.api_keys import SECTION
+from coordinator.http.security.api_keys import SECTION
 
 if TYPE_CHECKING:
     from coordinator.catalog.catalog import Catalog

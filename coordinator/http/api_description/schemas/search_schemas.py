@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.http.schemas.parameter_schemas import parameters_schema
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.parameter_schemas import parameters_schema
+from coordinator.http.api_description.schemas.schema_parts import (
     COUNT_SCHEMA,
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from coordinator.http.api_keys import Action
+    from coordinator.http.security.api_keys import Action
 
 TAGS: Final[Mapping[str, str]] = {
     "search": "Search: hits, facets, ranges.",
@@ -71,7 +71,7 @@ class Route:
     parameters: tuple[Any, ...] = ()
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
-    """Of the OpenAPI operation: `answer` and `body`, names of schemas (`schemas.py`); `query`, by
+    """Of the OpenAPI operation: `answer` and `body`, names of schemas (`schemas/`); `query`, by
     parameter of the query string that is not in `parameters`, its schema."""
     name: str = field(init=False)
     """In metrics and logs."""

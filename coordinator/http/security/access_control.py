@@ -24,7 +24,7 @@ from multidict import istr
 
 from common.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from common.nearest_name import nearest
-from coordinator.http.api_keys import (
+from coordinator.http.security.api_keys import (
     ANYBODY,
     NOBODY,
     SALT_BYTES,
@@ -34,9 +34,9 @@ from coordinator.http.api_keys import (
     StoredKey,
     hash_secret,
 )
-from coordinator.http.cors import AllowedOrigins
-from coordinator.http.host_and_origin import AllowedHosts
-from coordinator.http.tenant_tokens import TOKEN, both, earlier, read_token
+from coordinator.http.security.cors import AllowedOrigins
+from coordinator.http.security.host_and_origin import AllowedHosts
+from coordinator.http.security.tenant_tokens import TOKEN, both, earlier, read_token
 from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query_syntax_tree import And, AnyOf
 from coordinator.catalog.catalog import Catalog
-from coordinator.http import access_control
-from coordinator.http.access_control import Guard
-from coordinator.http.api_keys import SECTION, Action, Caller, create_key
-from coordinator.http.tenant_tokens import read_token, signing_key
+from coordinator.http.security import access_control
+from coordinator.http.security.access_control import Guard
+from coordinator.http.security.api_keys import SECTION, Action, Caller, create_key
+from coordinator.http.security.tenant_tokens import read_token, signing_key
 from coordinator.settings import Settings
 from facetd import tenant_token
 from facetd.tokens import signing_key as signing_key_of_the_client

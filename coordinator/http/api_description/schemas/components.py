@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from coordinator.http.schemas.administration_schemas import ADMINISTRATION_SCHEMAS
-from coordinator.http.schemas.algolia_schemas import ALGOLIA_SCHEMAS
-from coordinator.http.schemas.analytics_schemas import ANALYTICS_SCHEMAS
-from coordinator.http.schemas.configuration_schemas import CONFIGURATION_SCHEMAS
-from coordinator.http.schemas.item_schemas import ITEM_SCHEMAS
-from coordinator.http.schemas.schema_parts import COUNT_SCHEMA, TEXT_SCHEMA, list_of, object_schema
-from coordinator.http.schemas.search_schemas import SEARCH_SCHEMAS
+from coordinator.http.api_description.schemas.administration_schemas import ADMINISTRATION_SCHEMAS
+from coordinator.http.api_description.schemas.algolia_schemas import ALGOLIA_SCHEMAS
+from coordinator.http.api_description.schemas.analytics_schemas import ANALYTICS_SCHEMAS
+from coordinator.http.api_description.schemas.configuration_schemas import CONFIGURATION_SCHEMAS
+from coordinator.http.api_description.schemas.item_schemas import ITEM_SCHEMAS
+from coordinator.http.api_description.schemas.schema_parts import (
+    COUNT_SCHEMA,
+    TEXT_SCHEMA,
+    list_of,
+    object_schema,
+)
+from coordinator.http.api_description.schemas.search_schemas import SEARCH_SCHEMAS
 
 SCHEMAS: Final[dict[str, Any]] = {
     "Error": object_schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.http.host_and_origin import host_name, is_same_origin
+from coordinator.http.security.host_and_origin import host_name, is_same_origin
 
 
 def test_host_names() -> None:

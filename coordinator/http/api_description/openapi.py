@@ -17,16 +17,16 @@ import orjson
 from common.item_placement import ID_BYTES_MAX
 from common.limits import Limits
 from coordinator.catalog.catalog import program_version
-from coordinator.http.docs_page import docs_page
-from coordinator.http.route import TAGS
-from coordinator.http.schemas.administration_schemas import SNAPSHOT_NAME_SCHEMA
-from coordinator.http.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE
-from coordinator.http.schemas.components import REQUIRED_BODIES, SCHEMAS
-from coordinator.http.schemas.parameter_schemas import (
+from coordinator.http.api_description.docs_page import docs_page
+from coordinator.http.api_description.route import TAGS
+from coordinator.http.api_description.schemas.administration_schemas import SNAPSHOT_NAME_SCHEMA
+from coordinator.http.api_description.schemas.body_examples import BODY_EXAMPLES, LINES_EXAMPLE
+from coordinator.http.api_description.schemas.components import REQUIRED_BODIES, SCHEMAS
+from coordinator.http.api_description.schemas.parameter_schemas import (
     parameters_schema,
     schema_of,
 )
-from coordinator.http.schemas.schema_parts import (
+from coordinator.http.api_description.schemas.schema_parts import (
     FIELD_SCHEMA,
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,
@@ -36,7 +36,7 @@ from coordinator.http.schemas.schema_parts import (
 from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
-    from coordinator.http.route import Route
+    from coordinator.http.api_description.route import Route
     from coordinator.parameters.parameter_row import Parameter
 
 _TEXT_ANSWERS: Final = {

@@ -9,10 +9,10 @@ from common import errors
 from common.errors import ServiceError, decode_error
 from coordinator.http import aiohttp_connections
 from coordinator.http import request as exchange
-from coordinator.http.error_codes import ERROR_CODES
+from coordinator.http.api_description.error_codes import ERROR_CODES
 from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CODE = re.compile(r"""(?:code=|default_code(?:: \w+\[str\])? = )"([a-z_]+)\"""")
 SCANNER_CODE = re.compile(r'^    \w+(?:\.\w+)?: \(\s*"([a-z_]+)",', re.MULTILINE)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs
 
 from common.errors import Forbidden, InvalidRequest
-from coordinator.http.cors import AllowedOrigins
+from coordinator.http.security.cors import AllowedOrigins
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
