@@ -262,6 +262,8 @@ def test_partition_is_closed() -> None:
         "coordinator/analytics",
         "coordinator/catalog",
         "coordinator/cli",
+        "coordinator/cli/commands",
+        "coordinator/cli/loading",
         "coordinator/cluster",
         "coordinator/http",
         "coordinator/http/api_description",

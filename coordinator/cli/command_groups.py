@@ -3,7 +3,7 @@
 The group of all commands imports each when it is called, and makes errors one line.
 
 `click.Group` wants every command before it can print a list of them. This one is given a table of
-names, modules and summaries instead, and imports a module of `coordinator.cli` when one of its
+names, modules and summaries instead, and imports a module of `commands/` when one of its
 commands is asked for.
 """
 
@@ -27,7 +27,7 @@ class CommandEntry(NamedTuple):
 
     Attributes:
         name: on the command line; the module has it under this name, or with _ after it.
-        module: of `coordinator.cli`.
+        module: of `coordinator.cli.commands`.
         summary: the first sentence of its help.
     """
 
@@ -37,7 +37,7 @@ class CommandEntry(NamedTuple):
 
     def load(self) -> click.Command:
         """Import the command."""
-        module = importlib.import_module(f"coordinator.cli.{self.module}")
+        module = importlib.import_module(f"coordinator.cli.commands.{self.module}")
         command = getattr(module, self.name, None)
         found: click.Command = (
             command if isinstance(command, click.Command) else getattr(module, f"{self.name}_")

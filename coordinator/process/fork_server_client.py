@@ -26,7 +26,7 @@ COORDINATOR: Final = Program(
     imports=(
         "coordinator.process.aiohttp_without_system_files",
         "coordinator.process.coordinator_process",
-        "coordinator.cli.process_commands",
+        "coordinator.cli.commands.process_commands",
     ),
 )
 

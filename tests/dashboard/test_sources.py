@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.proposed_geo_point import offer_geo_point
+from coordinator.cli.loading.proposed_geo_point import offer_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError

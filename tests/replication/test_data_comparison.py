@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.catalog.catalog_state import CatalogState
-from coordinator.cli.cluster import entries_text
+from coordinator.cli.commands.cluster import entries_text
 from coordinator.replication.following.comparison_schedule import ComparisonScheduler
 from coordinator.replication.host.log_watch import LogWatch
 from coordinator.replication.log.jetstream_info import StreamInfo

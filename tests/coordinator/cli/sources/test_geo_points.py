@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli import proposed_geo_point
+from coordinator.cli.loading import proposed_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions
 

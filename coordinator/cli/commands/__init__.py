@@ -3,6 +3,18 @@
 Progress and remarks go to stderr, results to stdout. Exit status: 0 success, 1 failure, 2 wrong
 usage. A command's module is imported when the command is called; help and completion need no more
 than the table below, so every command starts at once.
+
+    process_commands   serve, demo, coordinator, shard
+    load               from `sources`; import_from_other_engines: from `importers`
+    follow_postgres    keeps an index equal to a table of PostgreSQL
+    search             shows hits and facets; analytics: frequent searches
+    export             all items of an index
+    indexes            status, configure, rename, copy, alias, delete, open
+    keys               API keys; mcp: tools for language models
+    cluster            several hosts
+    backups            backup, restore; check_rebuild_reshard: offline
+    snapshots          of a running service
+    settings           config: the settings in force; completion_scripts of shells; man_page
 """
 
 from __future__ import annotations
@@ -31,12 +43,10 @@ SECTIONS: Final = {
         CommandEntry("shard", "process_commands", "Run one shard alone; see facetd shard --help."),
     ),
     "Items": (
-        CommandEntry("load", "loading", "Load FILE into an index."),
+        CommandEntry("load", "load", "Load FILE into an index."),
+        CommandEntry("follow", "follow_postgres", "Keep an index equal to a table of PostgreSQL."),
         CommandEntry(
-            "follow", "following_postgres", "Keep an index equal to a table of PostgreSQL."
-        ),
-        CommandEntry(
-            "search", "searching", "Search INDEX for QUERY; without QUERY all items are listed."
+            "search", "search", "Search INDEX for QUERY; without QUERY all items are listed."
         ),
         CommandEntry(
             "analytics",
@@ -44,7 +54,7 @@ SECTIONS: Final = {
             "Show what is searched for: often, without a hit, slowly; and what is clicked.",
         ),
         CommandEntry(
-            "export", "exporting", "Write all items of INDEX as they were stored, one a line."
+            "export", "export", "Write all items of INDEX as they were stored, one a line."
         ),
         CommandEntry(
             "import",
@@ -107,7 +117,7 @@ SECTIONS: Final = {
     "This program": (
         CommandEntry(
             "config",
-            "settings_command",
+            "settings",
             "Show every setting: its value, where it comes from, and what it is for.",
         ),
         CommandEntry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -9,9 +10,8 @@ from typing import Any, BinaryIO
 import click
 
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.indexes import read_object
 from coordinator.cli.options_as_one_value import with_options
-from coordinator.command_line_client import Client, index_path
+from coordinator.command_line_client import Client, ClientError, index_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,21 @@ class ConfiguringOptions:
             ClientError: it does not hold a JSON object.
         """
         return None if self.configuration is None else read_object(self.configuration)
+
+
+def read_object(file: BinaryIO) -> dict[str, Any]:
+    """Read a JSON object from a file.
+
+    Raises:
+        ClientError: the file does not contain one.
+    """
+    try:
+        document = json.load(file)
+    except ValueError as error:
+        raise ClientError(f"{file.name} is not valid JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ClientError(f'{file.name} must hold a JSON object: {{"aggregations": {{…}}}}')
+    return document
 
 
 def with_configuring(file_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

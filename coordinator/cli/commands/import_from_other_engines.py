@@ -11,17 +11,17 @@ from typing import Final
 import click
 
 from coordinator.cli.argument_completion import complete_file
-from coordinator.cli.configuration_options import configure_option, show_warnings
+from coordinator.cli.commands.indexes import exists
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.importers import algolia_export, elasticsearch, meilisearch_dump, typesense
 from coordinator.cli.importers.export_reading import SAMPLE_ITEMS
 from coordinator.cli.importers.imported_index import ImportedIndex
-from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
-from coordinator.cli.indexes import exists
-from coordinator.cli.load_progress import LoadProgressBar
-from coordinator.cli.proposed_configuration import offer_configuration
-from coordinator.cli.source_overview import FIRST_CHARS_SHOWN
+from coordinator.cli.loading.configuration_options import configure_option, show_warnings
+from coordinator.cli.loading.index_name_and_removal import index_name, remove_if_empty
+from coordinator.cli.loading.load_progress import LoadProgressBar
+from coordinator.cli.loading.proposed_configuration import offer_configuration
+from coordinator.cli.loading.source_overview import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.command_line_client import Client, ClientError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.cli.cluster import _host_row, problems_of
+from coordinator.cli.commands.cluster import _host_row, problems_of
 
 
 def _host(**changes: Any) -> dict[str, Any]:

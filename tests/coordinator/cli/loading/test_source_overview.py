@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from coordinator.cli import source_overview
 from coordinator.cli.commands import main
+from coordinator.cli.loading import source_overview
 
 
 def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:

@@ -12,22 +12,22 @@ from typing import Any, Final, NamedTuple
 import click
 
 from coordinator.cli.argument_completion import complete_file, complete_index
-from coordinator.cli.bulk_updates import update_items
-from coordinator.cli.configuration_options import (
+from coordinator.cli.commands.indexes import exists
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
+from coordinator.cli.loading.bulk_updates import update_items
+from coordinator.cli.loading.configuration_options import (
     ConfiguringOptions,
     show_warnings,
     with_configuring,
 )
-from coordinator.cli.connection_options import ConnectionOptions, with_service
-from coordinator.cli.escaped_output import echo
-from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
-from coordinator.cli.indexes import exists
-from coordinator.cli.load_option_hints import mention_options
-from coordinator.cli.load_progress import LoadProgressBar
-from coordinator.cli.proposed_configuration import offer_configuration
-from coordinator.cli.proposed_geo_point import offer_geo_point
-from coordinator.cli.source_options import with_reading
-from coordinator.cli.source_overview import show_columns, show_first
+from coordinator.cli.loading.index_name_and_removal import index_name, remove_if_empty
+from coordinator.cli.loading.load_option_hints import mention_options
+from coordinator.cli.loading.load_progress import LoadProgressBar
+from coordinator.cli.loading.proposed_configuration import offer_configuration
+from coordinator.cli.loading.proposed_geo_point import offer_geo_point
+from coordinator.cli.loading.source_options import with_reading
+from coordinator.cli.loading.source_overview import show_columns, show_first
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
 from coordinator.command_line_client import Client, ClientError

@@ -18,8 +18,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import bulk_updates, indexes, proposed_configuration
-from coordinator.cli.commands import main
+from coordinator.cli.commands import indexes, main
+from coordinator.cli.loading import bulk_updates, proposed_configuration
 from coordinator.command_line_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
 from tests.service import ROOT, Service

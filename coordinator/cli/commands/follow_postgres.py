@@ -31,17 +31,17 @@ from urllib.parse import quote
 import click
 
 from common.item_placement import ID_BYTES_MAX
-from coordinator.cli.configuration_options import (
+from coordinator.cli.commands.indexes import exists
+from coordinator.cli.connection_options import ConnectionOptions, with_service
+from coordinator.cli.escaped_output import echo
+from coordinator.cli.loading.configuration_options import (
     ConfiguringOptions,
     show_warnings,
     with_configuring,
 )
-from coordinator.cli.connection_options import ConnectionOptions, with_service
-from coordinator.cli.escaped_output import echo
-from coordinator.cli.index_name_and_removal import index_name, remove_if_empty
-from coordinator.cli.indexes import exists
+from coordinator.cli.loading.index_name_and_removal import index_name, remove_if_empty
+from coordinator.cli.loading.proposed_configuration import offer_configuration
 from coordinator.cli.options_as_one_value import with_options
-from coordinator.cli.proposed_configuration import offer_configuration
 from coordinator.cli.sources.followed_postgres_rows import Invisible
 from coordinator.cli.sources.postgres_connection import Disconnected, UnknownName
 from coordinator.cli.sources.postgres_table_changes import Batch, FollowedTable

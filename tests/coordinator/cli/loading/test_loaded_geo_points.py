@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import proposed_geo_point
 from coordinator.cli.commands import main
+from coordinator.cli.loading import proposed_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.json_object_splitting import edit_objects
 from coordinator.cli.sources.source import ReadOptions

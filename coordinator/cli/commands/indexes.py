@@ -14,6 +14,7 @@ from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.console_tables import bytes_text, print_table
 from coordinator.cli.escaped_output import echo
 from coordinator.cli.keystroke_questions import is_terminal
+from coordinator.cli.loading.configuration_options import read_object
 from coordinator.cli.sources.source import counted
 from coordinator.command_line_client import Client, ClientError, index_path
 
@@ -158,21 +159,6 @@ def _set(document: dict[str, Any], change: str) -> None:
             raise click.BadParameter(f"{path!r}: {name!r} is not an object", param_hint="--set")
         document = inner
     document[names[-1]] = value
-
-
-def read_object(file: BinaryIO) -> dict[str, Any]:
-    """Read a JSON object from a file.
-
-    Raises:
-        ClientError: the file does not contain one.
-    """
-    try:
-        document = json.load(file)
-    except ValueError as error:
-        raise ClientError(f"{file.name} is not valid JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise ClientError(f'{file.name} must hold a JSON object: {{"aggregations": {{…}}}}')
-    return document
 
 
 @click.command()
