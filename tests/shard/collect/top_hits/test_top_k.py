@@ -213,14 +213,23 @@ def test_large_segments_give_the_same_with_and_without_their_permutation() -> No
                 BACKGROUND_TASKS.run_all()
 
 
+@pytest.fixture(scope="module", params=[(), (12_000,)])
+def with_permutations(request: pytest.FixtureRequest) -> World:
+    """A world in which each segment has the permutation of its prices."""
+    world = large_world(request.param)
+    for view in world.snapshot.views:
+        price = world.snapshot.registry.register("price")
+        sort_column(world.snapshot, view, price).make_permutation()
+    return world
+
+
 @pytest.mark.parametrize("is_descending", [False, True])
-@pytest.mark.parametrize("cuts", [(), (12_000,)])
 @pytest.mark.parametrize(("low", "high"), [(0, 300), (300, 950), (950, 1250), (0, 1250)])
 def test_matches_may_stand_anywhere_in_a_permutation(
-    low: int, high: int, is_descending: bool, cuts: Sequence[int]
+    with_permutations: World, low: int, high: int, is_descending: bool
 ) -> None:
     """Where they are all at its far end, walking is given up."""
-    world = large_world(cuts)
+    world = with_permutations
     key = SortKey("price", is_descending)
     parts = []
     for whole in all_matches(world, None):
@@ -229,7 +238,6 @@ def test_matches_may_stand_anywhere_in_a_permutation(
         is_in = [price is not None and low <= price < high for price in prices]
         parts.append(Matches(whole.view, docs=whole.docs[np.array(is_in)]))
         assert parts[-1].count > segment_top_k._WALK_MATCHES_MIN
-        column.make_permutation()
     order = expected_order(world, (key,), None, False)
     expected = [row[1] for row in order if low <= (row[2]["price"] or -1) < high]
     for num_hits in (1, 10, 200):
