@@ -16,7 +16,6 @@ a merge keeps disk and processors busy: no search does it, and none waits for a 
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
@@ -24,18 +23,15 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct, structs
-
 from common.deadline import check_call
 from shard.caches.background_derivation import BACKGROUND_TASKS
+from shard.caches.key_sizes import bytes_of
 
 Value = TypeVar("Value")
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: a short key, tuples, array headers."""
-_STR_BYTES: Final = 49
-"""Of a text, beside its characters: one byte each (other than ASCII 2 or 4, not counted)."""
 _SHORT_KEY_BYTES: Final = 300
 """The part of it that is the key's; what a longer one takes beyond that is added."""
 DROPPED_BYTES_MAX: Final = MIB
@@ -44,20 +40,9 @@ _WAIT_SECONDS: Final = 0.05
 """Interval at which a thread that waits for another's value checks that its caller still waits."""
 
 
-def _bytes_of(part: object) -> int:
-    """Return about how many bytes a key takes, or a part of one."""
-    if isinstance(part, Struct):
-        part = structs.astuple(part)
-    if isinstance(part, tuple):
-        # A filter may have a thousand values: `getsizeof` for each takes 3 to 5 times as long.
-        sizes = [_STR_BYTES + len(one) if isinstance(one, str) else _bytes_of(one) for one in part]
-        return sys.getsizeof(part) + sum(sizes)
-    return sys.getsizeof(part)
-
-
 def _added_by_key(key: Hashable) -> int:
     """Return what a key adds to the overhead: a filter may have a thousand values."""
-    return max(0, _bytes_of(key) - _SHORT_KEY_BYTES)
+    return max(0, bytes_of(key) - _SHORT_KEY_BYTES)
 
 
 class _Turn:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 300
-"""Overhead per value: slot, key, a small object."""
+"""Overhead per value: slot, a short key, a small object."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,7 +52,8 @@ class QueryCacheBudget:
             cache: of a segment.
             key: names the value.
             value: must not refer to the segment.
-            num_bytes: of its arrays, and of objects beyond a single small one.
+            num_bytes: of its arrays, of objects beyond a single small one, and of the parts of the
+                key that no other shares, if they may be many (`key_sizes`).
         """
         size = num_bytes + ENTRY_BYTES
         if 2 * size > self.bytes_max or key in cache:

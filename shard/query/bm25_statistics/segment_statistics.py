@@ -21,6 +21,7 @@ from common.kernels.types import I64Array, U32Array, int64
 from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived_values import derived
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
@@ -237,7 +238,7 @@ def _count_other_forms(
     total = cache.get(key)
     if total is None:
         total = int(count_forms(index.lists, forms, num_better, index.num_docs, NO_DOCS, False))
-        QUERY_CACHE_BUDGET.keep(cache, key, total, 8 * len(key))
+        QUERY_CACHE_BUDGET.keep(cache, key, total, bytes_of(key))
     if deleted is not None:
         total -= int(count_forms(index.lists, forms, num_better, index.num_docs, deleted, True))
     return total

@@ -21,6 +21,7 @@ import numpy as np
 
 from common.deadline import check_call
 from shard.caches.derived_values import derived
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.postings.term_conjunction import docs_with_all_terms
@@ -48,7 +49,7 @@ def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     total = counts.get(words)
     if total is None:
         total = _count(view.segment, words, None)
-        QUERY_CACHE_BUDGET.keep(counts, words, total, sum(map(len, words)))
+        QUERY_CACHE_BUDGET.keep(counts, words, total, bytes_of(words))
     deleted = view.deleted_docs if total else None
     return total if deleted is None else total - _count(view.segment, words, deleted)
 

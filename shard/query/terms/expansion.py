@@ -46,6 +46,7 @@ from common.deadline import check_call
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
 from shard.caches.derived_values import derived
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.terms.stem_classes import stem_forms
 from shard.segment.text.term_trigram_index import find_inside
@@ -158,7 +159,8 @@ def expand_word(
         if expansion is None:
             expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
-            QUERY_CACHE_BUDGET.keep(cache, key, expansion, expansion.num_bytes)
+            num_bytes = expansion.num_bytes + bytes_of(word)
+            QUERY_CACHE_BUDGET.keep(cache, key, expansion, num_bytes)
     if last >= expansion.worst:
         return expansion
     part = expansion.parts.get(last)

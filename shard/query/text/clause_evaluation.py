@@ -15,6 +15,7 @@ import numpy as np
 from common.kernels.decorator import arguments
 from common.query_syntax_tree import Clause, Phrase, Word
 from shard.caches.derived_values import derived
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
@@ -395,5 +396,6 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
                 numbers[number] = field
         row_languages = _row_languages_of(segment, prepared)
         tf_norms = make_tf_norms(text_index(segment), numbers, row_languages, query.b)
-        QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, tf_norms.num_bytes)
+        num_bytes = tf_norms.num_bytes + bytes_of(query.fields)
+        QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, num_bytes)
     return tf_norms

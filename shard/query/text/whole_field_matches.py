@@ -29,6 +29,7 @@ from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived_values import derived, derived_by_key, is_made
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import PhraseTerms, find_phrase
 from shard.query.postings.term_conjunction import docs_with_all_terms
@@ -182,9 +183,9 @@ def _entries(
         positions = [(word,) for word in words]
         found = _merged(_find(segment, positions), _find(segment, [_ARTICLES, *positions]))
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
-        num_bytes = sum(map(len, words)) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
+        num_bytes = bytes_of(words) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
-            kept, num_bytes = len(np.unique(found[0])), sum(map(len, words))
+            kept, num_bytes = len(np.unique(found[0])), bytes_of(words)
         QUERY_CACHE_BUDGET.keep(cached, words, kept, num_bytes)
     return found
 

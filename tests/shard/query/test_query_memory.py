@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
@@ -15,6 +16,7 @@ from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.pruning import score_bounds
 from shard.query.pruning.score_bounds import find_bounds
 from shard.query.spelling.spacing_doc_freqs import cut_freqs, spacing_freq
+from shard.query.terms.expansion import expand_word
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
@@ -75,6 +77,27 @@ def test_memory_of_queries_is_bounded_over_all_indexes(monkeypatch: pytest.Monke
             assert isinstance(cache, QueryCache), "what grows with the queries has to be bounded"
             held += sum(map(_array_bytes, cache.values()))
     assert held <= QUERY_CACHE_BUDGET.size
+
+
+def test_long_keys_are_charged() -> None:
+    """Short words take 53 bytes each and more as objects, two or three as text."""
+    registry = FieldRegistry()
+    segment = make_segment([{"text": one} for one in TEXTS[:20]], registry)
+    view = SegmentView(segment)
+    _ask(segment, registry, 0)  # what is made once for a segment
+    words = [f"w{number}" for number in range(13_000)]
+    many = Word("sea", typos=1, synonyms=tuple((one,) for one in words))
+    fields = tuple(FieldWeight(f"f{number}", 1.0, 9.0) for number in range(2_000))
+    prepared = PreparedQuery(structs.replace(_query(1.0), fields=fields), registry, LANGUAGES)
+    for num_words, ask in (
+        (13_000, lambda: spacing_freq(view, tuple(words))),
+        (40, lambda: whole_freq(view, tuple(words[:40]))),
+        (13_000, lambda: expand_word(segment, many, LANGUAGES)),
+        (2_000, lambda: match_text(view, prepared, None, 3)),
+    ):
+        before = QUERY_CACHE_BUDGET.size
+        ask()
+        assert QUERY_CACHE_BUDGET.size - before > 53 * num_words
 
 
 def _array_bytes(value: Any) -> int:
