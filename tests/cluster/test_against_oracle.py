@@ -60,6 +60,7 @@ values = st.one_of(scalars, scalars, nested, st.lists(scalars | nested, max_size
 objects = st.fixed_dictionaries({"b": values}) | values
 ids = st.integers(0, 12) | st.integers(0, 12).map(str) | st.sampled_from(["x", "é", "a/b", "007"])
 FIELDS = ("f", "g", "o", "t", "u")
+SUMMARIES = ("cardinality", "percentiles", "missing")
 
 
 @st.composite
@@ -151,6 +152,9 @@ facet_options = st.dictionaries(
         optional={
             "stats": st.lists(st.sampled_from(["f", "g", "o.b"]), min_size=1, unique=True),
             "collation": st.sampled_from(["none", "fr", "root+numeric"]),
+            "cardinality": st.booleans(),
+            "percentiles": st.lists(st.integers(0, 100), min_size=1, max_size=3, unique=True),
+            "missing": st.booleans(),
         },
     ),
     max_size=2,
@@ -169,7 +173,15 @@ rules = st.fixed_dictionaries(
         ),
         "hide": st.lists(ids, min_size=1, max_size=2),
         "when": st.sampled_from(
-            [{}, {"query": {"contains": "sea"}}, {"query": "film"}, {"until": "2020-01-01"}]
+            [
+                {},
+                {"query": {"contains": "sea"}},
+                {"query": "film"},
+                {"until": "2020-01-01"},
+                {"filters": {"f": "drama"}},
+                {"filters": {"f": ["crime"], "g": [1]}},
+                {"filters": {"f": True}, "query": {"contains": "sea"}},
+            ]
         ),
     },
 ).filter(lambda rule: "pin" in rule or "hide" in rule)
@@ -326,6 +338,9 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
     for name, by_key in found.by_value.items():
         buckets = answer["data"]["aggregations"][name]["buckets"]
         assert {one["key"]: one["stats"] for one in buckets} == by_key
+    for name, summary in found.summaries.items():
+        facet = answer["data"]["aggregations"][name]
+        assert {one: facet[one] for one in SUMMARIES if one in facet} == summary
     for name, stats in found.stats.items():
         facet_stats = answer["data"]["aggregations"][name].get("facet_stats")
         if stats is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from common.value_kinds_and_facet_keys import facet_key
 from tests.oracle.clauses import wanted_words
+from tests.oracle.filters import as_list, selected_keys
 from tests.oracle.items import Item, Json
 from tests.oracle.words import words_in
 
@@ -10,6 +12,9 @@ from tests.oracle.words import words_in
 def curation_of(parameters: Json) -> tuple[dict[object, int], set[str]]:
     """Return the positions of pinned items, by id, and the hidden items of a search's rules."""
     words = wanted_words(parameters.get("query", ""))
+    chosen = {
+        name: selected_keys(wanted) for name, wanted in (parameters.get("filters") or {}).items()
+    }
     pins: dict[object, int] = {}
     hidden: set[str] = set()
     for rule in parameters.get("rules", ()):
@@ -20,6 +25,12 @@ def curation_of(parameters: Json) -> tuple[dict[object, int], set[str]]:
         holds = any(words[at : at + len(wanted)] == wanted for at in places)
         if not (holds if isinstance(asked, dict) else words == wanted) or "until" in when:
             continue  # (it ended long ago)
+        if any(
+            facet_key(one) not in chosen.get(name, ())
+            for name, needed in when.get("filters", {}).items()
+            for one in as_list(needed)
+        ):
+            continue
         hidden |= {str(one) for one in rule.get("hide", ())}
         for place, pin in enumerate(rule.get("pin", ()), 1):
             own = pin if isinstance(pin, dict) else {"id": pin, "position": place}

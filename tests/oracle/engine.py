@@ -11,7 +11,14 @@ from tests.oracle.boosts import factor_of
 from tests.oracle.clauses import Clause, Text, function_words, num_required, parse, wants_words
 from tests.oracle.curation import curation_of, with_pinned
 from tests.oracle.distinct import distinct_of
-from tests.oracle.facets import FIELD_SETTINGS, bucket_order, keyed_groups, numbers_of, stats_of
+from tests.oracle.facets import (
+    FIELD_SETTINGS,
+    bucket_order,
+    keyed_groups,
+    numbers_of,
+    percentiles_of,
+    stats_of,
+)
 from tests.oracle.filters import as_list, is_conjunctive, passes, selected_keys
 from tests.oracle.items import Item, Json, keys_of, leaves
 from tests.oracle.orders import sorted_by, text_order
@@ -35,6 +42,8 @@ class Found:
     """Those of them that `distinct` leaves."""
     by_value: dict[str, dict[str, Json]] = field(default_factory=dict)
     """Statistics of numbers: by facet, by key, by field."""
+    summaries: dict[str, Json] = field(default_factory=dict)
+    """Number of values, percentiles and items without a value, by facet, as far as asked for."""
 
 
 class Oracle:
@@ -323,9 +332,34 @@ class Oracle:
             for name, options in asked.items()
             if name in facets and options.get("stats")
         }
+        summaries: dict[str, Json] = {
+            name: self._summary(name, options, all_hits, matching, parameters)
+            for name, options in asked.items()
+            if name in facets
+        }
         start = (page - 1) * per_page
         page_items = hits[start : start + per_page]
-        return Found(len(hits), page_items, facets, stats, all_hits, hits, by_value)
+        return Found(len(hits), page_items, facets, stats, all_hits, hits, by_value, summaries)
+
+    def _summary(
+        self,
+        name: str,
+        options: Json,
+        hits: list[Item],
+        matching: list[Item],
+        parameters: Json,
+    ) -> Json:
+        """Return what the options of a facet say about its values within the hits."""
+        keys = [key for key, _ in keyed_groups(hits, name, parameters)]
+        summary: Json = {}
+        if options.get("cardinality"):
+            summary["cardinality"] = len(set(keys))
+        if "percentiles" in options:
+            summary["percentiles"] = percentiles_of(keys, options["percentiles"])
+        if options.get("missing"):
+            counted = self.counted_for(name, matching, parameters)
+            summary["missing"] = sum(not keys_of(item, name) for item in counted)
+        return summary
 
     def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:
         """Answer one page of `/{index}/facet`: number of buckets, buckets."""

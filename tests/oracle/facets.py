@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from fractions import Fraction
-from math import fsum
+from math import ceil, fsum
 from typing import Any
 
 from tests.oracle.distinct import distinct_value
@@ -57,6 +57,19 @@ def stats_of(keys: list[str]) -> Json | None:
         "avg": total / len(numbers),
         "sum": total,
         "count": len(numbers),
+    }
+
+
+def percentiles_of(keys: list[str], wanted: list[float]) -> Json:
+    """Return percentiles of the numeric values within the hits, each the nearest rank."""
+    numbers = sorted(
+        int(key) if key.lstrip("-").isdigit() else float(key)
+        for key in keys
+        if _NUMBER.fullmatch(key)
+    )
+    return {
+        str(one): numbers[max(1, ceil(one * len(numbers) / 100)) - 1] if numbers else None
+        for one in wanted
     }
 
 
