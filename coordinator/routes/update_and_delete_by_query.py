@@ -11,6 +11,9 @@ change to all:
 So no write acknowledged after the selection is ever undone: an item that was changed meanwhile gets
 our change on top, and only if the filter still matches. An item that is rewritten faster than it
 can be selected is given up after some rounds, and reported.
+
+A request is about one index, whatever names come to lead elsewhere. If that index is deleted, or
+another one takes its place, a request that has begun to change it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +26,13 @@ import orjson
 import xxhash
 
 from common.deadline import Deadline
-from common.errors import Forbidden, InvalidRequest, ServiceError
+from common.errors import (
+    ConfigurationSwitched,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+)
 from common.item_placement import canonical_id, shown_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
@@ -264,10 +273,14 @@ class _Changes:
             if conflicts:
                 await self._decide_again(conflicts)
         except ServiceError as error:
-            if self._has_written:
-                done = {"updated": self._result.updated, "deleted": self._result.deleted}
-                error.details = {**error.details, **done}
-            raise
+            if not self._has_written:
+                raise
+            if isinstance(error, ConfigurationSwitched):
+                # Its index is gone. Another one may have its name, of which all may match.
+                error = NotFound("the index was deleted during the change", code="index_not_found")
+            done = {"updated": self._result.updated, "deleted": self._result.deleted}
+            error.details = {**error.details, **done}
+            raise error
         return found
 
     def _select(

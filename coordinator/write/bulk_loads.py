@@ -141,6 +141,9 @@ class BulkLoads:
         self.running.append(progress)
         spool: Spool | None = None
         is_handed_over = False
+        held = contextlib.ExitStack()
+        held.callback(self.running.remove, progress)
+        held.enter_context(self._fields.kept(index))
         try:
             names = await self._fields.of(
                 index, Deadline.after_ms(self._settings.write_timeout_ms), is_new=True
@@ -152,14 +155,14 @@ class BulkLoads:
                 errors.raise_if_any()
             # From here on the load continues even if the client disconnects.
             writing = self._tasks.start(self._write_spool(index, spool, progress))
-            writing.add_done_callback(lambda _: self.running.remove(progress))
+            writing.add_done_callback(lambda _: held.close())
             is_handed_over = True
             result: WriteResult = await result_of(writing)
         finally:
             if not is_handed_over:
                 if spool is not None:
                     _free(spool)
-                self.running.remove(progress)
+                held.close()
         result.rejected, result.errors = errors.num, errors.listed
         return result
 

@@ -39,7 +39,8 @@ def check_still_there(state: CatalogState, index: Index) -> None:
 def index_deleted() -> ConfigurationSwitched:
     """Return the error of a write whose index was deleted before it was applied.
 
-    Nothing was written, so the request may begin again: its name may denote another index by now.
+    Nothing of it is stored, so the request may begin again: its name may denote another index by
+    now.
     """
     return ConfigurationSwitched(
         "the index was deleted before the write was applied; nothing was written"

@@ -110,7 +110,7 @@ class WriteQueue(BatchQueue):
         self._is_dividing = False
         self._num_holds = 0
         self._idle: asyncio.Event = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._resolving: dict[asyncio.Task[None], WriteBatch] = {}
 
     async def hold(self) -> None:
         """Start no more groups; return once none is in flight. Must be followed by `release`."""
@@ -127,6 +127,13 @@ class WriteQueue(BatchQueue):
         """Resume after `hold`."""
         self._num_holds -= 1
         self._schedule_pump()
+
+    def drop(self, error: ServiceError) -> None:
+        """Fail all that is not answered yet: the index was deleted, and all that it had with it."""
+        self.fail_waiting(error)
+        for task, batch in self._resolving.items():
+            task.cancel()
+            batch.fail(error)
 
     # --- groups
 
@@ -335,8 +342,8 @@ class WriteQueue(BatchQueue):
                 else:
                     doubtful = _doubtful_parts(group, batch)
                     task = self._loop.create_task(self._resolve(batch, group.seq, doubtful, error))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                    self._resolving[task] = batch
+                    task.add_done_callback(self._resolving.pop)
             for batch in group.batches:
                 batch.parts = {}
         if not self._under_way:

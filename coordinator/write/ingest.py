@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import orjson
 
@@ -50,6 +50,25 @@ _NOT_APPLIED: Final = (Outcome.INVALID, Outcome.CORRUPT)
 _NOT_MERGED: Final = (Outcome.NOT_FOUND, *_NOT_APPLIED)
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _keeping_fields(
+    write: Callable[Concatenate[Ingest, Index, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Ingest, Index, P], Coroutine[Any, Any, T]]:
+    """Return a write during which the fields that it adds to its index are known."""
+
+    @wraps(write)
+    async def keeping(
+        ingest: Ingest, index: Index, /, *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        with ingest.fields.kept(index):
+            return await write(ingest, index, *arguments, **options)
+
+    return keeping
+
+
 class Ingest:
     """Writes of items that come in one request each.
 
@@ -59,6 +78,9 @@ class Ingest:
         limits: in force.
         log: decides the order of all changes.
         fields: of the indexes.
+
+    Attributes:
+        fields: of the indexes, with those of writes that are under way.
     """
 
     def __init__(
@@ -73,8 +95,9 @@ class Ingest:
         self._catalog = catalog
         self._limits = limits
         self._log = log
-        self._fields = fields
+        self.fields = fields
 
+    @_keeping_fields
     async def put_items(self, index: Index, body: bytes, deadline: Deadline) -> WriteResult:
         """Add the items of a JSON array (or a single item); items with an existing id replace it.
 
@@ -93,6 +116,7 @@ class Ingest:
                 result.add(await self._write_items(index, _items(scanned), deadline))
         return result
 
+    @_keeping_fields
     async def merge_items(
         self, index: Index, body: bytes, deadline: Deadline
     ) -> tuple[WriteResult, list[bytes]]:
@@ -111,6 +135,7 @@ class Ingest:
         result = await self._write_operations(index, operations, _NOT_MERGED, deadline)
         return result, [item_id for _, item_id, _ in operations]
 
+    @_keeping_fields
     async def replace_item(
         self,
         index: Index,
@@ -135,19 +160,21 @@ class Ingest:
             InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
         """
         payload, has_own_id = await self._checked(index, item_id, body)
-        await self._fields.check(index, [payload], deadline)
+        await self.fields.check(index, [payload], deadline)
         operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, version)
 
+    @_keeping_fields
     async def put_item(
         self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
     ) -> WriteResult:
         """Add an item under an id, or replace the item that has it; errors as in `replace_item`."""
         payload, has_own_id = await self._checked(index, item_id, body)
-        await self._fields.check(index, [payload], deadline)
+        await self.fields.check(index, [payload], deadline)
         operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, None)
 
+    @_keeping_fields
     async def merge_item(
         self,
         index: Index,
@@ -159,7 +186,7 @@ class Ingest:
     ) -> WriteResult:
         """Replace some fields of an item; otherwise as `replace_item`."""
         payload, _ = await self._checked(index, item_id, body)
-        await self._fields.check(index, [payload], deadline)
+        await self.fields.check(index, [payload], deadline)
         return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
 
     async def delete_item(
@@ -181,6 +208,7 @@ class Ingest:
             index, [(Operation.DELETE, item_id, item_id) for item_id in item_ids], deadline
         )
 
+    @_keeping_fields
     async def write_operations(
         self,
         index: Index,
@@ -199,15 +227,16 @@ class Ingest:
         """
         num_bytes = sum([len(payload) for _, _, payload in operations])
         items = await run_on_bytes(num_bytes, partial(_items_of, operations))
-        await self._fields.check(index, items, deadline)
+        await self.fields.check(index, items, deadline)
         return await self._write_operations(index, operations, _NOT_APPLIED, deadline, positions)
 
+    @_keeping_fields
     async def change_selected(
         self, index: Index, changes: Sequence[SelectedChange], deadline: Deadline
     ) -> AppliedBatch:
         """Change selected items in one group; skip those that changed since they were selected."""
         items = {one.payload for one in changes if one.operation != Operation.DELETE}
-        await self._fields.check(index, sorted(items), deadline)
+        await self.fields.check(index, sorted(items), deadline)
         batch = self._log.batch_of_selected(changes)
         return await present_queue(self._log, self._catalog, index).write(batch, deadline)
 
@@ -284,10 +313,10 @@ class Ingest:
                 code="invalid_body",
             )
         chunks = await run_on_bytes(len(body), partial(self._scan, index, body))
-        names = await self._fields.of(index, deadline)
+        names = await self.fields.of(index, deadline)
         admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
         if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
-            names = await self._fields.of(index, deadline, is_new=True)
+            names = await self.fields.of(index, deadline, is_new=True)
             admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
         chunks = admitted
         errors = RejectedItems(self._limits.errors_reported_max, "index")

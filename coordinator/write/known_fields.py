@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -36,20 +37,24 @@ class KnownFields:
         self._cluster = cluster
         self._limits = limits
         self._names: OrderedDict[tuple[int, int], FieldNames] = OrderedDict()
+        self._num_writes: Counter[int] = Counter()
 
     async def of(self, index: Index, deadline: Deadline, *, is_new: bool = False) -> FieldNames:
         """Return the fields of an index; ask the shards unless they are cached.
 
         The cache may have fields of writes that failed. While a shard is down, its fields are not
-        known, and nothing is cached.
+        known, and nothing is cached. Requests that ask at the same time use what the first of them
+        has learnt: it may have added fields that no shard has yet.
 
         Args:
             index: whose fields.
             deadline: of the shards' answers.
-            is_new: ask the shards in any case.
+            is_new: ask the shards in any case, unless other writes are under way, whose fields they
+                may not have yet.
         """
         key = index.number, index.revision
-        names = None if is_new else self._names.get(key)
+        known = self._names.get(key)
+        names = None if is_new and self._num_writes[index.number] <= 1 else known
         if names is None:
             answers = await gather_partial(
                 self._cluster,
@@ -58,6 +63,9 @@ class KnownFields:
                 deadline,
                 is_partial=True,
             )
+            current = self._names.get(key)
+            if current is not None and current is not known:
+                return current
             found = [answer.paths for answer in answers if answer is not None]
             names = FieldNames({path for paths in found for path in paths}, self._limits)
             if len(found) < len(answers):
@@ -67,6 +75,17 @@ class KnownFields:
                 self._names.popitem(last=False)
         self._names.move_to_end(key)
         return names
+
+    @contextmanager
+    def kept(self, index: Index) -> Iterator[None]:
+        """Keep what a write adds until the shards have it; its body is around `of` and `check`."""
+        self._num_writes[index.number] += 1
+        try:
+            yield
+        finally:
+            self._num_writes[index.number] -= 1
+            if not self._num_writes[index.number]:
+                del self._num_writes[index.number]
 
     async def check(self, index: Index, items: Sequence[bytes], deadline: Deadline) -> None:
         """Refuse items whose new fields would be too many.

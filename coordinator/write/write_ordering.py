@@ -204,7 +204,7 @@ class EmbeddedLog(WriteLog):
         try:
             await self._catalog.change(change, is_active=False)
             self._catalog.activate()
-            queue.fail_waiting(index_deleted())
+            queue.drop(index_deleted())
             del self._queues[index.number]
             await self._cluster.push_catalog()
             self._cluster.horizons.forget(index.number)

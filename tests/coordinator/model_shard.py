@@ -16,7 +16,7 @@ import numpy as np
 
 from common.data_directory import shard_folder
 from common.endpoint_files import Endpoint, write_endpoint
-from common.errors import ServiceError, StorageFull
+from common.errors import ConfigurationSwitched, ServiceError, StorageFull
 from common.json.item_scanner import canonical_id
 from common.protocol.authentication import Authenticator
 from common.protocol.messages import (
@@ -66,6 +66,8 @@ class ModelShard:
         lost: set: writes are neither carried out nor answered.
         num_lost: how many were not.
         forgets_groups: whether its log of groups does not reach back to any write.
+        forgets_index: whether it has no index of which it is asked for outcomes.
+        num_asked: how often it was asked for outcomes.
     """
 
     def __init__(self, shard: int, num_shards: int) -> None:
@@ -84,6 +86,8 @@ class ModelShard:
         self.lost: asyncio.Event | None = None
         self.num_lost = 0
         self.forgets_groups = False
+        self.forgets_index = False
+        self.num_asked = 0
         self.prepare_refusal: ServiceError | None = None
         self.num_pings = 0
         self.opening = OpeningStatistics(0, 0, 0, 0)
@@ -186,6 +190,9 @@ class ModelShard:
         return ApplyResponse(bytes(outcomes))
 
     def _outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
+        self.num_asked += 1
+        if self.forgets_index:
+            raise ConfigurationSwitched("the index has been deleted meanwhile")
         for applied in self.applied:
             if (applied.index, applied.seq) == (request.index, request.seq):
                 return OutcomesResponse(True, bytes([Outcome.CREATED] * len(applied.operations)))

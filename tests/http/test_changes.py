@@ -13,6 +13,7 @@ import pytest
 
 from coordinator.read import stored_items
 from coordinator.routes import update_and_delete_by_query
+from coordinator.routes.matching_scan import PAGE_ITEMS
 from tests.http.local_service import LocalService, local_service
 from tests.service import Client
 
@@ -91,6 +92,65 @@ async def test_delete_by_filter_never_undoes_a_write(
     assert left == {i: {"id": i, "flag": 1} for i in range(0, NUM_ITEMS, 3)}
     assert reply.json["deleted"] == NUM_ITEMS - len(left) - 1
     assert (reply.json["rejected"], reply.json["errors"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("page", "body"),
+    [
+        ("/films-new/rename", {"to": "films", "replace": True}),
+        ("/films", None),
+    ],
+)
+async def test_change_by_filter_ends_if_its_index_is_replaced_or_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, body: Any
+) -> None:
+    """It began again, with the index that had taken the name: all of that was deleted."""
+
+    def meddle(client: Client, num_times: int) -> None:
+        if num_times == 2:
+            reply = client.delete(page) if body is None else client.post(page, body)
+            assert reply.status == 200, reply.body
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i} for i in range(NUM_ITEMS))), service)
+        await run(lambda c: load(c, ({"id": i} for i in range(7)), "films-new"), service)
+        Meddler(service, monkeypatch, meddle)
+        reply = await run(lambda c: c.post("/films/items/delete", {"filter": ""}), service)
+        kept = await run(lambda c: exported(c, "films-new" if body is None else "films"), service)
+
+    assert (reply.status, reply.json["error"]["code"]) == (404, "index_not_found")
+    assert reply.json["error"]["deleted"] == PAGE_ITEMS
+    assert sorted(kept) == list(range(7))
+
+
+@pytest.mark.parametrize("is_alias", [False, True])
+async def test_change_by_filter_goes_on_if_its_index_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alias: bool
+) -> None:
+    """And not in the index to which its former name leads then."""
+
+    def meddle(client: Client, num_times: int) -> None:
+        if num_times == 2:
+            if is_alias:
+                assert client.post("/_aliases", {"aliases": {"cinema": "other"}}).status == 200
+            else:
+                assert client.post("/films/rename", {"to": "cinema"}).status == 200
+                assert client.post("/other/rename", {"to": "films"}).status == 200
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i} for i in range(NUM_ITEMS))), service)
+        await run(lambda c: load(c, ({"id": i} for i in range(7)), "other"), service)
+        if is_alias:
+            aliases = {"aliases": {"cinema": "films"}}
+            assert (await run(lambda c: c.post("/_aliases", aliases), service)).status == 200
+        name = "cinema" if is_alias else "films"
+        Meddler(service, monkeypatch, meddle)
+        reply = await run(lambda c: c.post(f"/{name}/items/delete", {"filter": ""}), service)
+        changed = await run(lambda c: exported(c, "films" if is_alias else "cinema"), service)
+        other = await run(lambda c: exported(c, "other" if is_alias else "films"), service)
+
+    assert (reply.status, reply.json["deleted"]) == (200, NUM_ITEMS), reply.body
+    assert (changed, sorted(other)) == ({}, list(range(7)))
 
 
 async def test_update_by_filter_changes_what_still_matches(

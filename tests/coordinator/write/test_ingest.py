@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from common.deadline import Deadline
 from common.errors import (
+    ConfigurationSwitched,
     DeadlineExceeded,
     InternalError,
     InvalidRequest,
@@ -32,7 +33,12 @@ from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
 from coordinator.write import ingest
 from coordinator.write.field_limit import FieldNames
-from coordinator.write.group_commit_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
+from coordinator.write.group_commit_queue import (
+    ASK_AGAIN_SECONDS,
+    GROUPS_UNDER_WAY_MAX,
+    LARGE_BYTES,
+    WriteQueue,
+)
 from coordinator.write.ingest import with_id
 from coordinator.write.write_batch import ranges
 from coordinator.write.write_result import WriteResult
@@ -510,6 +516,25 @@ class TestItemsWithoutIds:
         assert missing == set(range(50)) - stored
         assert (details["stored"], details["unknown"]) == (len(stored), [])
         assert not caught.value.is_retryable
+
+    async def test_an_index_that_is_deleted_ends_the_wait_for_what_was_stored(
+        self, make_service: MakeService
+    ) -> None:
+        """The shards were asked until the write's deadline."""
+        service = await make_service(2)
+        index = await service.configure()
+        shard = service.shards[1]
+        shard.forgets_index = True
+        write = await self._write_and_lose(service, index, 50, keeps=True)
+        await until(lambda: shard.num_asked > 1)
+        assert not write.done()
+
+        await service.administration.delete_index(index.name)
+        with pytest.raises(ConfigurationSwitched):
+            await asyncio.wait_for(write, 5)
+        num_asked = shard.num_asked
+        await asyncio.sleep(3 * ASK_AGAIN_SECONDS)
+        assert shard.num_asked == num_asked
 
     async def test_what_no_shard_has_said_is_not_called_stored(
         self, make_service: MakeService
