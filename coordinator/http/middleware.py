@@ -21,6 +21,7 @@ from multidict import istr
 from common.deadline import Deadline
 from common.errors import (
     ConfigurationSwitched,
+    DeadlineExceeded,
     Forbidden,
     InternalError,
     InvalidRequest,
@@ -28,6 +29,7 @@ from common.errors import (
     NotFound,
     ServiceError,
     StaleRequest,
+    Unauthorized,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -67,6 +69,8 @@ TRIES_AT_ONCE_MAX: Final = 2
 SWITCH_WAIT_SECONDS: Final = 0.05
 """Pause between attempts of a request whose index is switching configuration. Shards switch within
 milliseconds of each other; one that takes longer hangs or is down."""
+KEY_WAIT_MS: Final = 2_000
+"""How long a request waits for the entry that makes its key known to this host."""
 MIN_SEQ: Final = "X-Min-Seq"
 MAX_LAG: Final = "X-Max-Lag-Ms"
 """Headers of requests to one of several hosts: how fresh its data must be."""
@@ -140,7 +144,12 @@ class Middleware:
             segments, request.query_string = request.split_target()
             guard = self._guard
             key = algolia_key(request) if is_algolia(request) else None
-            caller = request.caller = guard.identify(request.headers, key)
+            try:
+                caller = guard.identify(request.headers, key)
+            except (Unauthorized, Unavailable) as error:
+                await self._wait_for_key(request, error)
+                caller = guard.identify(request.headers, key)
+            request.caller = caller
             is_options = request.method == "OPTIONS"
             # A preflight has no key, whatever the request that follows it will have.
             if caller.key_id is None and not is_options:
@@ -198,6 +207,24 @@ class Middleware:
                 key=request.caller.key_id or "-",
             )
         return answer
+
+    async def _wait_for_key(self, request: Request, refusal: ServiceError) -> None:
+        """Wait for the entry that the client requires: the log may bring its key to this host.
+
+        Not for as long as a known client may wait: a client that sends any key waits here.
+
+        Raises:
+            Unauthorized, Unavailable: the refusal; nothing is to come.
+            InvalidRequest: the header is not a number.
+        """
+        log = self._services.shared_log
+        wanted = None if log is None else _number(request, MIN_SEQ)
+        if log is None or wanted is None or log.serving.shown_seq >= wanted:
+            raise refusal
+        try:
+            await log.serving.wait_for(wanted, Deadline.after_ms(KEY_WAIT_MS))
+        except (DeadlineExceeded, Unavailable):
+            raise refusal from None
 
     async def _wait_fresh(self, log: SharedLog, request: Request) -> None:
         """Wait until this host has the entry that the client requires; refuse if it lags too much.

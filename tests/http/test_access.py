@@ -13,21 +13,25 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from common.deadline import Deadline
 from common.errors import Unavailable
 from common.protocol.messages import FilterClause
 from coordinator.cluster.read_only_cluster_and_catalog import ReaderCatalog
+from coordinator.http import middleware
 from coordinator.http.app import HttpApp
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
 from coordinator.http.security.api_keys import Action, StoredKey, shown_key
 from coordinator.http.security.listening_without_api_keys import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.replication.host.seq_waiters import SeqWaiters
 from coordinator.replication.peers.host_and_log_status import HostStatus
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_client import exchange
 from tests.http.raw_requests import request
+from tests.waiting import until
 
 
 async def make_key(web: Web, token: str | None = None, **document: Any) -> str:
@@ -449,6 +453,41 @@ async def test_a_client_without_a_key_does_not_wait_for_fresh_data(web: Web) -> 
     key = f"X-API-Key: {admin}"
     answered = await web.send(request("GET", "/films/search", None, "X-Min-Seq: 9", key))
     assert (answered.status, waited) == (200, [9])
+
+
+async def test_a_key_made_on_another_host_is_waited_for_by_its_seq(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused at once, whatever the request required."""
+    monkeypatch.setattr(middleware, "KEY_WAIT_MS", 50)
+    serving = SimpleNamespace(shown_seq=7)
+    waiters = SeqWaiters(lambda: serving.shown_seq)
+
+    async def wait_for(seq: int, deadline: Deadline) -> None:
+        if serving.shown_seq < seq:
+            await waiters.wait(seq, deadline)
+
+    serving.wait_for = wait_for
+    object.__setattr__(web.services, "shared_log", SimpleNamespace(serving=serving))
+    admin = await make_key(web, actions=["admin"])
+    key = f"X-API-Key: {admin}"
+    callers = web.services.guard._callers
+    known = dict(callers)
+    del callers[admin.split("_")[1]]
+    callers["other"] = next(iter(known.values()))
+
+    async def answer(seq: int) -> int:
+        return (await web.send(request("GET", "/_keys", None, key, f"X-Min-Seq: {seq}"))).status
+
+    assert await answer(7) == 401  # this host has the entry: nothing is to come
+    assert await answer(9) == 401  # it did not come in time
+    monkeypatch.setattr(middleware, "KEY_WAIT_MS", 20_000)
+    asking = asyncio.ensure_future(answer(9))
+    await until(lambda: bool(waiters._waiters) or asking.done())
+    callers.update(known)
+    serving.shown_seq = 9
+    waiters.reach(9)
+    assert await asking == 200
 
 
 async def test_changes_without_a_seq_in_their_body_name_it_in_a_header(web: Web) -> None:
