@@ -522,7 +522,9 @@ class TestFailingCalls:
         shutil.rmtree(data)
         return restored.returncode != 0 or resharded.returncode != 0
 
-    @pytest.mark.parametrize(("call", "nth"), [("fsync", 3), ("pwrite64", 2)])
+    @pytest.mark.parametrize(
+        ("call", "nth"), [("fsync", 3), pytest.param("pwrite64", 2, marks=pytest.mark.long)]
+    )
     def test_a_failing_call_leaves_old_or_new(
         self, backup: Path, tmp_path: Path, call: str, nth: int
     ) -> None:
