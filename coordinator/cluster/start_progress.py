@@ -52,7 +52,7 @@ class StartProgress:
             await asyncio.gather(*(self._ask(shard) for shard in self._shards))
             if clock() >= next_log:
                 next_log = clock() + LOG_SECONDS
-                _log.info("starting", progress=self.message())
+                _log.info("starting", progress=self.logged())
             try:
                 async with asyncio.timeout(ASK_SECONDS):
                     await is_over.wait()
@@ -93,7 +93,20 @@ class StartProgress:
         }
 
     def message(self) -> str:
-        """Return the progress as a sentence."""
+        """Return the progress as a sentence to clients."""
+        how_far = f" ({', '.join(parts)})" if (parts := self._parts()) else ""
+        return f"the service is starting{how_far}; try again shortly"
+
+    def logged(self) -> str:
+        """Return the progress as operators read it: with the shards that have not reported."""
+        silent = [
+            f"shard {shard.shard}" for shard in self._shards if shard.shard not in self._heard
+        ]
+        missing = [f"nothing heard yet of {', '.join(silent)}"] if silent else []
+        return ", ".join([*self._parts(), *missing]) or "all shards have reported"
+
+    def _parts(self) -> list[str]:
+        """Return what is done and left, as far as anything is known."""
         shown = self.shown()
         parts = []
         if shown["items"]["total"]:
@@ -102,5 +115,4 @@ class StartProgress:
             parts.append("{done:,} of {total:,} index parts are open".format(**shown["indexes"]))
         if shown["seconds_left"]:
             parts.append(f"about {shown['seconds_left']:.0f} s more")
-        how_far = f" ({', '.join(parts)})" if parts else ""
-        return f"the service is starting{how_far}; try again shortly"
+        return parts

@@ -36,6 +36,7 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
+from common.disk_errors import NO_ROOM
 from common.durable_files import copy_synced, make_folder, sync_folder, write_atomically
 from common.process.control_character_escaping import printable
 from common.process.fault_injection import fault
@@ -369,15 +370,26 @@ def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnaps
     Args:
         target: must be empty or absent.
         fill: copies the files of a snapshot into a folder, and syncs them.
+
+    Raises:
+        DataDirectoryError: its disk has no room, or it cannot be put in place.
     """
     work = target.with_name(f"{target.name}.restoring")
     _make_folder(work, target)
     lock = data_directory.acquire_lock(work, wait_seconds=0)
     try:
         _clear(work)
-        snapshot = fill(work)
-        verify(work, snapshot)
-        sync_folders(work, [file.path for file in snapshot.files])
+        try:
+            snapshot = fill(work)
+            verify(work, snapshot)
+            sync_folders(work, [file.path for file in snapshot.files])
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise DataDirectoryError(
+                f"there is no room for {target}: {error.strerror}; make room on its disk, or name "
+                "a folder on another (nothing was left there)"
+            ) from error
         try:
             work.rename(target)
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.waiting import until
 
 
 def _starting(num_shards: int) -> StartProgress:
-    shards: Any = [None] * num_shards
+    shards: Any = [SimpleNamespace(shard=shard) for shard in range(num_shards)]
     return StartProgress(shards)
 
 
@@ -44,6 +45,17 @@ def test_the_share_is_that_of_work_done(
     assert shown["share"] == share
     assert (shown["seconds_left"] is None) == (share < 0.02 or share > 1.0 or numbers_over(heard))
     assert found.message().startswith("the service is starting")
+
+
+def test_the_log_names_the_shards_that_have_not_reported() -> None:
+    starting = _starting(3)
+    assert starting.logged() == "nothing heard yet of shard 0, shard 1, shard 2"
+    starting.note(1, OpeningStatistics(4, 2, 0, 0))
+    assert "2 of 4 index parts are open, " in starting.logged()
+    assert starting.logged().endswith("nothing heard yet of shard 0, shard 2")
+    starting.note(0, OpeningStatistics(0, 0, 0, 0))
+    starting.note(2, OpeningStatistics(0, 0, 0, 0))
+    assert "nothing" not in starting.logged()
 
 
 def numbers_over(heard: dict[int, tuple[int, int, int, int]]) -> bool:

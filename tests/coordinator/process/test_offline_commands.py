@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import http.client
 import io
@@ -14,9 +15,11 @@ import sys
 import tarfile
 import threading
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from common.data_directory import DataDirectoryError
 from coordinator.process import offline_commands
 from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot, SnapshotError, verify
 from tests.service import ROOT, Service, run_command
@@ -263,6 +266,26 @@ class TestBackup:
         stream.seek(0)
         offline_commands.restore(stream, tmp_path / "data")
         assert offline_commands.check(tmp_path / "data") == 0
+
+    @pytest.mark.parametrize("is_stream", [False, True])
+    def test_a_full_disk_is_named_and_left_as_it_was(
+        self, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stream: bool
+    ) -> None:
+        source: Path | io.BytesIO = backup
+        if is_stream:
+            source = io.BytesIO()
+            offline_commands.write_archive(backup, source)
+            source.seek(0)
+
+        def refuse(content: IO[bytes], target: Path) -> None:
+            target.write_bytes(content.read(100))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(offline_commands, "copy_synced", refuse)
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(DataDirectoryError, match=f"no room for {tmp_path / 'data'}: No space"):
+            offline_commands.restore(source, tmp_path / "data")
+        assert sorted(tmp_path.iterdir()) == before
 
     @pytest.mark.parametrize(
         ("kind", "name"),
