@@ -226,6 +226,10 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
             },
         )
     )
+    if "facets" in parameters and draw(st.booleans()):
+        # Of few hits, hardly any facet has numbers.
+        parameters["query"] = ""
+        parameters.pop("facet_fields", None)
     if "distinct" not in parameters and draw(st.booleans()):
         parameters["rules"] = draw(st.lists(rules, max_size=2))
     if parameters.get("boost") and not is_text(parameters["query"]) and draw(st.booleans()):
