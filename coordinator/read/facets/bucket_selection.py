@@ -31,6 +31,8 @@ _RANKED_MAX = 1 << 16
 """Longer numberings are sorted only to break very many ties: a million texts take half a second."""
 _UNRANKED_MIN = 64
 """Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
+_KEY_BITS = {"selected": 1, "count": 31, "key": 31}
+"""Bits of what buckets are ordered by: counts and ranks are less than 2^31."""
 _NONE_CHOSEN: frozenset[int] = frozenset()
 NONE_SELECTED: frozenset[str] = frozenset()
 
@@ -164,7 +166,7 @@ def page_of_buckets(
         limit: buckets to return.
         accepts: by number: which values may be listed at all; None for all.
 
-    Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
+    Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values as texts once.
     """
     if accepts is not None and not accepts.any():
         return []
@@ -367,11 +369,19 @@ def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, 
         "count": lambda: counts[numbers],
         "key": lambda: values.ranks(order.collation)[numbers].astype(np.int64),
     }
-    keys = [
-        -columns[name]() if is_descending else columns[name]()
-        for name, is_descending in reversed(order.keys)
-    ]
-    ranked = numbers[np.lexsort([columns["key"](), *keys])][:num_wanted]
+    directions: dict[str, bool] = {}
+    for name, is_descending in (*order.keys, ("key", False)):
+        directions.setdefault(name, is_descending)
+    # One integer has all keys, the first of them highest, so that the first few can be picked.
+    sort_keys = np.zeros(len(numbers), np.int64)
+    for name, is_descending in directions.items():
+        bits = _KEY_BITS[name]
+        column = columns[name]()
+        sort_keys = sort_keys << bits | ((1 << bits) - 1 - column if is_descending else column)
+    if num_wanted < len(numbers):
+        picked = np.argpartition(sort_keys, num_wanted)[:num_wanted]
+        numbers, sort_keys = numbers[picked], sort_keys[picked]
+    ranked = numbers[np.argsort(sort_keys)]
     return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))
 
 
