@@ -7,6 +7,7 @@ search_cost         which searches take long, so that they run on a thread
 field_languages     in which languages the fields are searched
 corpus_statistics   what scoring needs of all shards before a search
 fetch               stored items of hits and by id; their marks: highlight, of
-                    highlight_word_matching, marked_words, snippets and grapheme_clusters
+                    words_of_texts, highlight_word_matching, marked_words, snippets and
+                    grapheme_clusters
 facet_value_lookup  number → value
 """

@@ -10,13 +10,13 @@ Cost: some lookups for each distinct term, and 10 ns for it and each word that m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from common.analysis.language_and_typos_by_field import FieldClass
-from common.analysis.stemmer import stem
+from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.deadline import check_call
 from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
@@ -32,15 +32,17 @@ _TIER_OF_DISTANCE: Final = (_PREFIX_TIER, _TYPO_TIER, TIER_OF_KIND[MatchKind.TYP
 class QueryWords:
     """Finds the words of a query that a vocabulary term matches, and in which tiers.
 
-    Terms are learned in batches: each then costs a few lookups, however many query words there are.
+    Terms are learned in batches, each of them once; then each costs a few lookups, however many
+    query words there are.
     """
 
     def __init__(self, words: Sequence[Word]) -> None:
         self._words = words
         self._same: dict[str, list[int]] = defaultdict(list)
-        self._stems: dict[str, dict[str, list[int]]] = {}
-        self._similar: dict[str, list[tuple[int, int, int]]] = {}
-        self._known: dict[tuple[str, FieldClass], list[tuple[int, int]]] = {}
+        self._stems: dict[FieldClass, dict[str, list[tuple[int, int]]]] = {}
+        self._beginnings: dict[FieldClass, tuple[str, ...]] = {}
+        self._similar: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        self._have_similar = any(word.infix or word.typos or word.is_prefix for word in words)
         for i, word in enumerate(words):
             alternatives = [one[0] for one in alternatives_of(word) if len(one) == 1]
             if not word.is_fragment:
@@ -49,13 +51,12 @@ class QueryWords:
                 self._same[text].append(i)
 
     def learn(self, terms: Iterable[str]) -> None:
-        """Find which words the terms match as prefix or with typos."""
-        unknown = sorted(term.encode() for term in set(terms).difference(self._similar))
+        """Find which words the terms, all of them new, match inside, as prefix or with typos."""
+        unknown = sorted(term.encode() for term in terms) if self._have_similar else []
         if not unknown:
             return
         vocabulary = _vocabulary_of(unknown)
         texts = [term.decode() for term in unknown]
-        self._similar.update((text, []) for text in texts)
         for i, word in enumerate(self._words):
             if word.infix:
                 inside = [term for term in texts if word.text in term]
@@ -76,50 +77,59 @@ class QueryWords:
                     tier += term not in word.corrections
                 self._similar[term].append((i, tier, needed[ordinal]))
 
-    def tiers(self, term: str, of: FieldClass) -> Sequence[tuple[int, int]]:
-        """Return the words that a learned term matches: (ordinal, tier).
+    def matches(
+        self, terms: Sequence[str], of: FieldClass
+    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Yield the ordinals of those of some learned terms that match a word, with (word, tier).
 
-        Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2
-        (inside), 3 and 4 (typos).
+        Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2 (inside), 3 and
+        4 (typos).
         """
-        key = (term, of)
-        tiers = self._known.get(key)
-        if tiers is None:
-            best: dict[int, int] = dict.fromkeys(self._same.get(term, ()), 0)
-            if of.language is not None:
-                best.update(dict.fromkeys(self._of_stem(term, of.language), 0))
-                for i, tier in self._of_corrections(term, of):
-                    best[i] = min(tier, best.get(i, tier))
-            for i, tier, typos in self._similar[term]:
+        same, similar, by_stem = self._same, self._similar, self._by_stem(of)
+        stems: dict[str, str] = {}
+        if by_stem and of.language is not None:
+            forms = [term for term in terms if term.startswith(self._beginnings[of])]
+            roots = zip(forms, stem_all(forms, of.language), strict=True)
+            stems = {form: root for form, root in roots if root in by_stem}
+        for ordinal, term in enumerate(terms):
+            if term not in same and term not in similar and term not in stems:
+                continue
+            best: dict[int, int] = dict.fromkeys(same.get(term, ()), 0)
+            for i, tier in by_stem[stems[term]] if term in stems else ():
+                best[i] = min(tier, best.get(i, tier))
+            for i, tier, typos in similar.get(term, ()):
                 allowed = self._words[i].typos_by_group
                 if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
                     continue
                 if not allowed or typos <= allowed[of.typos]:
                     best[i] = min(tier, best.get(i, tier))
-            tiers = self._known[key] = list(best.items())
-        return tiers
+            if best:
+                yield ordinal, list(best.items())
 
-    def _of_stem(self, term: str, language: str) -> Sequence[int]:
-        """Return the words that share a term's stem."""
-        stems = self._stems.get(language)
+    def _by_stem(self, of: FieldClass) -> Mapping[str, list[tuple[int, int]]]:
+        """Return, by stem, the words of which a term with it is a form: (ordinal, tier).
+
+        It is a form of the word as typed, or of one of its corrections.
+        """
+        if of.language is None:
+            return {}
+        stems = self._stems.get(of)
         if stems is None:
-            stems = self._stems[language] = defaultdict(list)
+            stems = self._stems[of] = defaultdict(list)
             for i, word in enumerate(self._words):
                 if word.is_stemmed and not word.is_fragment:
-                    stems[stem(word.text, language)].append(i)
-        return stems.get(stem(term, language), ()) if stems else ()
-
-    def _of_corrections(self, term: str, of: FieldClass) -> Iterator[tuple[int, int]]:
-        """Yield the words with a correction that shares a term's stem: (ordinal, tier)."""
-        assert of.language is not None, "without a language nothing has forms"
-        for i, word in enumerate(self._words):
-            allowed = word.typos_by_group
-            if not word.corrections or (allowed and allowed[of.typos] < word.correction_typos):
-                continue
-            forms_of = word.corrections[:CORRECTED_FORMS_MAX]
-            stems = {stem(correction, of.language) for correction in forms_of}
-            if stem(term, of.language) in stems:
-                yield i, TIER_OF_KIND[word.correction_kind]
+                    stems[stem(word.text, of.language)].append((i, 0))
+                allowed = word.typos_by_group
+                if word.corrections and not (allowed and allowed[of.typos] < word.correction_typos):
+                    forms_of = word.corrections[:CORRECTED_FORMS_MAX]
+                    for root in {*stem_all(forms_of, of.language)}:
+                        stems[root].append((i, TIER_OF_KIND[word.correction_kind]))
+            self._beginnings[of] = tuple(
+                beginning
+                for root in stems
+                for beginning in stem_prefixes(root, of.language) or (root,)
+            )
+        return stems
 
 
 def alternatives_of(word: Word) -> list[tuple[str, ...]]:

@@ -7,20 +7,23 @@ adjacent.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from common.analysis.analyzer import Token
-from common.analysis.language_and_typos_by_field import Languages
+import numpy as np
+
+from common.analysis.language_and_typos_by_field import FieldClass, Languages
 from common.deadline import check_call
 from common.query_syntax_tree import Word
 from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
 from shard.read.highlight_word_matching import QueryWords, alternatives_of
+from shard.read.words_of_texts import Words, WordsOfTexts
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from common.protocol.messages import ScoredClause
 
 _NO_TIER: Final = NUM_TIERS
@@ -33,7 +36,7 @@ class SplitText:
 
     path: str
     encoded: bytes
-    tokens: tuple[Token, ...]
+    words: Words
     is_searched: bool
     end: int
     """End of the part that was split into words; there are no marks past it."""
@@ -42,7 +45,7 @@ class SplitText:
 class Mark(NamedTuple):
     """A word of a text that matches."""
 
-    token: int
+    word: int
     """Its ordinal in the text."""
     clause: int
     """Which word or phrase of the query it matches."""
@@ -58,11 +61,24 @@ class _WeighedPhrase(NamedTuple):
     weight: float
 
 
+@dataclass(slots=True)
+class _Matches:
+    """Which of the numbered words match, in fields of one class."""
+
+    is_match: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """By number."""
+    tiers: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By number: the words of the query that it matches, and in which tiers."""
+
+
 class Marker:
-    """Finds the words of one query in texts."""
+    """Finds the words of one query in texts, which its `words` have split."""
 
     def __init__(self, clauses: Sequence[ScoredClause], languages: Languages) -> None:
+        self.words = WordsOfTexts()
         self._languages = languages
+        self._num_learned = 0
+        self._matches: dict[FieldClass, _Matches] = {}
         words: list[Word] = []
         self._weights: list[float] = []
         self._tier_weights: list[list[float]] = []
@@ -79,21 +95,22 @@ class Marker:
             else:
                 weight = sum(max(one, default=0.0) for one in scored.weights)
                 self._phrases.append(_WeighedPhrase(clause.words, clause.is_prefix, weight))
-        self._words = QueryWords(words)
+        self._query_words = QueryWords(words)
+        of_phrases = {word for phrase in self._phrases for word in phrase.words}
+        beginnings = tuple(phrase.words[-1] for phrase in self._phrases if phrase.is_prefix)
+        self._words_of_phrases = _WordsOfPhrases(of_phrases, beginnings)
 
     def best_tiers(self, texts: Sequence[SplitText]) -> list[int]:
         """Return, by word of the query, the best tier that the texts have."""
         best = [_NO_TIER] * len(self._weights)
-        searched = [text for text in texts if text.is_searched]
-        by_text = [dict.fromkeys(token.text for token in text.tokens) for text in searched]
-        self._words.learn(itertools.chain.from_iterable(by_text))
-        for text, terms in zip(searched, by_text, strict=True):
-            field_class = self._languages.class_of(text.path)
-            for term in terms:
-                for i, tier in self._words.tiers(term, field_class):
-                    # A tier without weight does not match: `house` for the known word `mouse`.
-                    if self._tier_weights[i][tier] > 0:
-                        best[i] = min(best[i], tier)
+        for text in texts:
+            if not text.is_searched:
+                continue
+            matches = self._matches_in(text)
+            numbers = text.words.numbers
+            for number in {*numbers[matches.is_match[numbers]].tolist()}:
+                for i, tier in matches.tiers[number]:
+                    best[i] = min(best[i], tier)
         return best
 
     def find(self, text: SplitText, tiers: Sequence[int]) -> list[Mark]:
@@ -105,50 +122,103 @@ class Marker:
         """
         if not text.is_searched:
             return []
-        field_class = self._languages.class_of(text.path)
+        matches = self._matches_in(text)
+        numbers = text.words.numbers
+        ordinals = np.flatnonzero(matches.is_match[numbers])
         weights = self._weights
-        found = {
+        found = [
             Mark(ordinal, i, weights[i])
-            for ordinal, token in enumerate(text.tokens)
-            for i, tier in self._words.tiers(token.text, field_class)
-            if tier <= tiers[i] and self._tier_weights[i][tier] > 0
-        }
+            for ordinal, number in zip(ordinals.tolist(), numbers[ordinals].tolist(), strict=True)
+            for i, tier in matches.tiers[number]
+            if tier <= tiers[i]
+        ]
         if self._phrases:
-            places = _Places(text.tokens)
+            places = _Places(text.words, self.words.texts, self._words_of_phrases)
             for number, phrase in enumerate(self._phrases, len(weights)):
                 check_call()
-                found.update(Mark(i, number, phrase.weight) for i in places.of_phrase(phrase))
+                found += {Mark(i, number, phrase.weight) for i in places.of_phrase(phrase)}
         return sorted(found)
+
+    def _matches_in(self, text: SplitText) -> _Matches:
+        """Return which words match in the field of a text, among all that were split so far."""
+        texts = self.words.texts
+        if self._num_learned < len(texts):
+            self._query_words.learn(texts[self._num_learned :])
+            self._num_learned = len(texts)
+        of = self._languages.class_of(text.path)
+        matches = self._matches.setdefault(of, _Matches())
+        known = len(matches.is_match)
+        if known < len(texts):
+            is_match = np.zeros(len(texts) - known, np.bool_)
+            for ordinal, tiers in self._query_words.matches(texts[known:], of):
+                # A tier without weight does not match: `house` for the known word `mouse`.
+                kept = [(i, tier) for i, tier in tiers if self._tier_weights[i][tier] > 0]
+                if kept:
+                    is_match[ordinal] = True
+                    matches.tiers[known + ordinal] = kept
+            matches.is_match = np.concatenate((matches.is_match, is_match))
+        return matches
+
+
+class _WordsOfPhrases:
+    """Which of the numbered words some phrase may have.
+
+    Args:
+        words: of the phrases.
+        beginnings: of the words with which phrases end.
+    """
+
+    def __init__(self, words: Set[str], beginnings: tuple[str, ...]) -> None:
+        self._words = words
+        self._beginnings = beginnings
+        self._is_one = np.zeros(0, np.bool_)
+
+    def among(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return, by number, whether it is one; of the numbers so far."""
+        known = len(self._is_one)
+        if known < len(texts):
+            words, beginnings = self._words, self._beginnings
+            added = [one in words or one.startswith(beginnings) for one in texts[known:]]
+            self._is_one = np.concatenate((self._is_one, np.array(added, np.bool_)))
+        return self._is_one
 
 
 class _Places:
-    """The positions of the words of a text."""
+    """The positions of those words of a text that phrases may have.
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
+    Args:
+        words: of the text.
+        texts: of the words, by number.
+        of_phrases: which they are.
+    """
+
+    def __init__(self, words: Words, texts: Sequence[str], of_phrases: _WordsOfPhrases) -> None:
+        ordinals = np.flatnonzero(of_phrases.among(texts)[words.numbers])
+        self._ordinals = ordinals.tolist()
+        self._positions = words.positions[ordinals].tolist()
         self._by_term: dict[str, list[int]] = defaultdict(list)
-        for i, token in enumerate(tokens):
-            self._by_term[token.text].append(i)
+        for i, number in enumerate(words.numbers[ordinals].tolist()):
+            self._by_term[texts[number]].append(i)
 
     def of_phrase(self, phrase: _WeighedPhrase) -> Iterator[int]:
-        """Yield the ordinals of the tokens that are part of an occurrence of a phrase."""
+        """Yield the ordinals of the words that are part of an occurrence of a phrase."""
         last = len(phrase.words) - 1
         starts: set[int] = set()
-        ordinals: list[list[int]] = []
+        places: list[list[int]] = []
         for offset, word in enumerate(phrase.words):
             own = self._of_word(word, phrase.is_prefix and offset == last)
-            positions = {self._tokens[i].position - offset for i in own}
+            positions = {self._positions[i] - offset for i in own}
             starts = starts & positions if offset else positions
             if not starts:
                 return
-            ordinals.append(own)
-        for offset, own in enumerate(ordinals):
+            places.append(own)
+        for offset, own in enumerate(places):
             for i in own:
-                if self._tokens[i].position - offset in starts:
-                    yield i
+                if self._positions[i] - offset in starts:
+                    yield self._ordinals[i]
 
     def _of_word(self, word: str, is_prefix: bool) -> list[int]:
-        """Return the ordinals of the tokens that equal a word, or begin with it."""
+        """Return the places of the words that equal a word, or begin with it."""
         if not is_prefix:
             return self._by_term.get(word, [])
         return [i for term, own in self._by_term.items() if term.startswith(word) for i in own]

@@ -14,11 +14,16 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from common.analysis.analyzer import Token
+import numpy as np
+
 from shard.read.grapheme_clusters import first_cut, last_cut
 from shard.read.marked_words import Mark, SplitText
+from shard.read.words_of_texts import Words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SNIPPET_WORD_BYTES: Final = 128
 """Bytes of a snippet for each of its words, with what stands between them: texts without words, or
@@ -39,16 +44,19 @@ class MarkStyle:
 def mark_text(
     text: SplitText, marked: Sequence[Mark], style: MarkStyle, start: int, end: int
 ) -> str:
-    """Return ``text[start:end]`` (bytes) escaped, with marks around the marked tokens inside."""
+    """Return ``text[start:end]`` (bytes) escaped, with marks around the marked words inside."""
     spans: list[list[int]] = []
-    for mark in marked:
-        token = text.tokens[mark.token]
-        if token.start < start or token.end > end:
+    ordinals = _ordinals_of(marked)
+    words = text.words
+    for first, last in zip(
+        words.starts[ordinals].tolist(), words.ends[ordinals].tolist(), strict=True
+    ):
+        if first < start or last > end:
             continue
-        if spans and token.start < spans[-1][1]:  # bigrams of one run overlap
-            spans[-1][1] = max(spans[-1][1], token.end)
+        if spans and first < spans[-1][1]:  # bigrams of one run overlap
+            spans[-1][1] = max(spans[-1][1], last)
         else:
-            spans.append([token.start, token.end])
+            spans.append([first, last])
     pieces = []
     at = start
     for first, last in spans:
@@ -81,18 +89,18 @@ def cut_snippet(
 
 def _best_part(text: SplitText, marked: Sequence[Mark], num_words: int) -> tuple[float, int, int]:
     """Return the value of the best window of `num_words` words, and where it begins and ends."""
-    tokens = text.tokens
-    if not tokens:
+    words = text.words
+    if not len(words.positions):
         return 0.0, 0, text.end
-    first_position = tokens[0].position
-    last_position = tokens[-1].position
-    value, wanted_start = _best_window(tokens, marked, num_words)
+    first_position = int(words.positions[0])
+    last_position = int(words.positions[-1])
+    value, wanted_start = _best_window(words, marked, num_words)
     start = max(first_position, min(wanted_start, last_position - num_words + 1))
-    inside_window = [one for one in tokens if start <= one.position < start + num_words]
+    first, last = np.searchsorted(words.positions, (start, start + num_words)).tolist()
     # Of "net" and ".net" at one position, the second begins earlier.
-    begin = 0 if start <= first_position else min(one.start for one in inside_window)
+    begin = 0 if start <= first_position else int(words.starts[first:last].min())
     is_end = start + num_words > last_position
-    end = text.end if is_end else max(one.end for one in inside_window)
+    end = text.end if is_end else int(words.ends[first:last].max())
     return value, begin, end
 
 
@@ -103,16 +111,14 @@ def _shortened(
 
     It begins a little before the first mark.
     """
-    starts = [text.tokens[mark.token].start for mark in marked]
+    starts = text.words.starts[_ordinals_of(marked)].tolist()
     first = next((start for start in starts if begin <= start < end), begin)
     begin = max(begin, min(first - bytes_max // 4, end - bytes_max))
     begin = min(first, first_cut(text.encoded, begin))
     return begin, last_cut(text.encoded, min(end, begin + bytes_max), begin)
 
 
-def _best_window(
-    tokens: Sequence[Token], marked: Sequence[Mark], num_words: int
-) -> tuple[float, int]:
+def _best_window(words: Words, marked: Sequence[Mark], num_words: int) -> tuple[float, int]:
     """Return the value of the best window of `num_words` words, and where it should begin.
 
     A sliding window over the marks: each mark begins one, so both ends only move forward. The
@@ -121,21 +127,26 @@ def _best_window(
     best = (0, 0, 0)
     counts: dict[int, int] = defaultdict(int)  # marks in the window, by clause
     value = end = 0
-    for i, (ordinal, clause, weight) in enumerate(marked):
-        start = tokens[ordinal].position
-        while end < len(marked) and tokens[marked[end].token].position < start + num_words:
+    positions: list[int] = words.positions[_ordinals_of(marked)].tolist()
+    for i, (_, clause, weight) in enumerate(marked):
+        start = positions[i]
+        while end < len(marked) and positions[end] < start + num_words:
             _, entering, gained = marked[end]
             if counts[entering] == 0:
                 value += math.floor(gained * _WEIGHT_UNIT)
             counts[entering] += 1
             end += 1
         if (value, end - i) > best[:2]:
-            slack = num_words - 1 - (tokens[marked[end - 1].token].position - start)
+            slack = num_words - 1 - (positions[end - 1] - start)
             best = (value, end - i, start - slack // 2)
         counts[clause] -= 1
         if counts[clause] == 0:
             value -= math.floor(weight * _WEIGHT_UNIT)
     return best[0] / _WEIGHT_UNIT, best[2]
+
+
+def _ordinals_of(marked: Sequence[Mark]) -> NDArray[np.intp]:
+    return np.array([mark.word for mark in marked], np.intp)
 
 
 def _escape(encoded: bytes) -> str:

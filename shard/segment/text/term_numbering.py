@@ -45,7 +45,7 @@ from shard.segment.text.positions import POSITION_GAP
 from shard.segment.text.vocabulary import term_key
 
 _STRING: Final = int(ValueKind.STRING)
-_CHUNK_WORDS: Final = 1024
+CHUNK_WORDS: Final = 1024
 """Words that the tokenizer returns at a time: they stay in the first-level cache."""
 _WORDS_AHEAD: Final = 8
 """How many words ahead of numbering a word's row is loaded."""
@@ -182,7 +182,7 @@ def _hash_words(
 
 
 @kernel(allocates=False)
-def _number_chunk(
+def number_chunk(
     buffers: TokenBuffers,
     count: int,
     hashed: Rows[np.uint64],
@@ -229,7 +229,7 @@ def _number_chunk(
 
 
 @kernel
-def _new_words(num_text_bytes: int, chunk_bytes: int) -> DistinctWords:
+def new_words(num_text_bytes: int, chunk_bytes: int) -> DistinctWords:
     """Return the words of a batch before any is known.
 
     The table begins small, so that a batch of few items clears little memory, and stays at most
@@ -246,7 +246,7 @@ def _new_words(num_text_bytes: int, chunk_bytes: int) -> DistinctWords:
 
 
 @kernel
-def _grow_table(slots: U64Array) -> U64Array:
+def grow_table(slots: U64Array) -> U64Array:
     """Return a table of twice the size with the same entries, which carry their hash."""
     larger = np.zeros(2 * len(slots), np.uint64)
     slot_mask = uint64(len(larger) - 1)
@@ -275,7 +275,7 @@ def _with_room(
     slots, rows, word_bytes = distinct
     num_bytes = _num_bytes(distinct, num_terms)
     while num_terms + count > len(rows):
-        slots = _grow_table(slots)
+        slots = grow_table(slots)
         rows = grown_rows(rows, len(slots) >> 1)
     while num_bytes + chunk_bytes > len(word_bytes):
         word_bytes = grown(word_bytes, 2 * len(word_bytes))
@@ -395,11 +395,11 @@ def number_words(
     num_words = 0
     instances = _room_for_instances(num_strings)
     num_instances = 0
-    buffers = token_buffers(_CHUNK_WORDS)
+    buffers = token_buffers(CHUNK_WORDS)
     word_positions = buffers.positions
     chunk_bytes = len(buffers.word_bytes)
-    hashed = np.empty((_CHUNK_WORDS, 2), np.uint64)
-    distinct = _new_words(num_text_bytes, chunk_bytes)
+    hashed = np.empty((CHUNK_WORDS, 2), np.uint64)
+    distinct = new_words(num_text_bytes, chunk_bytes)
     num_terms = 0
 
     state = np.empty(STATE_SIZE, np.int64)
@@ -426,7 +426,7 @@ def number_words(
                         break
                     if not _has_room(distinct, num_terms, count, chunk_bytes):
                         distinct = _with_room(distinct, num_terms, count, chunk_bytes)
-                    num_terms = _number_chunk(
+                    num_terms = number_chunk(
                         buffers, count, hashed, distinct, num_terms, words[num_words:]
                     )
                     for word in range(count):

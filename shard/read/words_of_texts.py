@@ -1,0 +1,120 @@
+"""The words of the texts that are marked, as numbers: what a word matches is found out once.
+
+    The Green Mile, a green one     numbers     0 1 2 3 1 4     texts     the green mile a one
+
+Numbers are those of one request, in order of first appearance over all its documents. So the cost
+of a word is that of the tokenizer and of a hash table, some 10 ns; Python sees each distinct one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from common.analysis.accented_spellings import SPELLING_END
+from common.analysis.tokenizer import (
+    STATE_SIZE,
+    TABLES,
+    TokenBuffers,
+    token_buffers,
+    tokenize_span,
+)
+from shard.segment.text.term_numbering import (
+    CHUNK_WORDS,
+    END,
+    START,
+    DistinctWords,
+    grow_table,
+    new_words,
+    number_chunk,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Words(NamedTuple):
+    """The words of a text but for spellings, in its order."""
+
+    numbers: NDArray[np.uint32]
+    """Their numbers, in `WordsOfTexts.texts`."""
+    positions: NDArray[np.uint32]
+    """Ordinals in the text; bigrams of one run count up, so words in a row are one apart."""
+    starts: NDArray[np.int64]
+    """Where they begin in the text, in UTF-8 bytes."""
+    ends: NDArray[np.int64]
+    """Where they end."""
+
+    def first(self, count: int) -> Words:
+        """Return the first words."""
+        numbers, positions, starts, ends = self
+        return Words(numbers[:count], positions[:count], starts[:count], ends[:count])
+
+
+class WordsOfTexts:
+    """Splits texts into words and numbers these."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        """The distinct words by number, folded, as in the vocabulary; spellings among them."""
+        self._buffers = TokenBuffers(*token_buffers(CHUNK_WORDS))
+        self._hashed = np.empty((CHUNK_WORDS, 2), np.uint64)
+        self._distinct = DistinctWords(*new_words(0, len(self._buffers.word_bytes)))
+
+    def split(self, encoded: bytes) -> Words:
+        """Return the words of a text in UTF-8."""
+        text = np.frombuffer(bytearray(encoded), np.uint8)
+        buffers = self._buffers
+        state = np.zeros(STATE_SIZE, np.int64)
+        known = num_terms = len(self.texts)
+        chunks: list[Words] = []
+        at = 0
+        while at < len(text):
+            count, at = tokenize_span(text, at, len(text), TABLES, True, state, buffers)
+            numbers = np.empty(count, np.uint32)
+            self._make_room(num_terms, count)
+            num_terms = number_chunk(
+                buffers, count, self._hashed, self._distinct, num_terms, numbers
+            )
+            positions, starts, ends = buffers.positions, buffers.starts, buffers.ends
+            chunks.append(
+                Words(numbers, positions[:count].copy(), starts[:count].copy(), ends[:count].copy())
+            )
+        if num_terms > known:
+            self._learn(known, num_terms)
+        words = chunks[0] if len(chunks) == 1 else _joined(chunks)
+        if encoded.isascii():
+            return words
+        firsts = self._distinct.word_bytes[self._distinct.rows[words.numbers, START]]
+        return Words(*(one[firsts >= SPELLING_END] for one in words))
+
+    def _make_room(self, num_terms: int, count: int) -> None:
+        """Let as many new words fit as a chunk has."""
+        slots, rows, word_bytes = self._distinct
+        num_bytes = int(rows[num_terms - 1, END]) if num_terms else 0
+        needs_rows = num_terms + count > len(rows)
+        needs_bytes = num_bytes + len(self._buffers.word_bytes) > len(word_bytes)
+        if needs_rows:
+            slots = grow_table(slots)
+            rows = np.concatenate((rows, np.empty_like(rows)))
+        if needs_bytes:
+            word_bytes = np.concatenate((word_bytes, np.empty_like(word_bytes)))
+        if needs_rows or needs_bytes:
+            self._distinct = DistinctWords(slots, rows, word_bytes)
+
+    def _learn(self, known: int, num_terms: int) -> None:
+        """List the texts of new words."""
+        rows = self._distinct.rows[known:num_terms]
+        first = int(rows[0, START])
+        added = self._distinct.word_bytes[first : int(rows[-1, END])].tobytes()
+        bounds = (rows[:, START : END + 1] - first).tolist()
+        self.texts += [added[start:end].decode() for start, end in bounds]
+
+
+def _joined(chunks: Sequence[Words]) -> Words:
+    if not chunks:
+        none, nowhere = np.zeros(0, np.uint32), np.zeros(0, np.int64)
+        return Words(none, none, nowhere, nowhere)
+    return Words(*map(np.concatenate, zip(*chunks, strict=True)))
