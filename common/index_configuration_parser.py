@@ -109,7 +109,7 @@ def _read_by_field(
 
 def _read_aggregations(draft: _Draft, value: object) -> None:
     value = draft.checked.object_of(
-        "aggregations", value, "facets by field", "facets_max", "facets"
+        "aggregations", value, 'facets by field, for example {"brand": {}}', "facets_max", "facets"
     )
     if value is None:
         return
@@ -209,7 +209,11 @@ def _read_geo_fields(draft: _Draft, value: object) -> None:
 
 def _read_hierarchies(draft: _Draft, value: object) -> None:
     value = draft.checked.object_of(
-        "hierarchies", value, "trees by name", "hierarchies_max", "trees"
+        "hierarchies",
+        value,
+        'trees by name, for example {"category": {"path": "category"}}',
+        "hierarchies_max",
+        "trees",
     )
     if value is None:
         return
@@ -457,7 +461,13 @@ def _read_ranking(draft: _Draft, value: object) -> None:
 
 
 def _read_boost(draft: _Draft, value: object) -> None:
-    value = draft.checked.object_of("boost", value, "boosts by field", "boosts_max", "fields")
+    value = draft.checked.object_of(
+        "boost",
+        value,
+        'boosts by field, for example {"sold": {"log": 0.3}}',
+        "boosts_max",
+        "fields",
+    )
     if value is None:
         return
     draft.values["boosts"] = parse_boosts(

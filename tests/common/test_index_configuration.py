@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,16 @@ def test_the_path_of_a_mistake_has_its_position_as_sent(
     document: dict[str, Any], paths: list[str]
 ) -> None:
     assert [path for path, _ in errors_of(document)] == paths
+
+
+@pytest.mark.parametrize("setting", ["aggregations", "hierarchies", "boost"])
+def test_a_list_of_names_is_answered_with_a_valid_setting(setting: str) -> None:
+    """Other engines take one; the example has to be accepted."""
+    with pytest.raises(InvalidRequest) as caught:
+        parse_configuration({setting: ["category"]})
+    _, example = str(caught.value).split(", for example ")
+    facet: dict[str, Any] = {"aggregations": {"category": {}}}
+    assert parse_configuration(facet | {setting: json.loads(example)})
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
