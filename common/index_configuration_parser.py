@@ -51,8 +51,8 @@ from common.term_weights import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 
 def humanize(name: str) -> str:
-    """Make a title of a field's name: `release_year` becomes `Release year`."""
-    words = re.sub(r"[_\s]+", " ", name).strip()
+    """Make a title of a field's name: `Release year` of `release_year`, or `Variants size`."""
+    words = re.sub(r"[_.\s]+", " ", name).strip()
     return words[:1].upper() + words[1:] if words else name
 
 

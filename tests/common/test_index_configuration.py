@@ -40,7 +40,7 @@ def test_empty_document_gives_all_defaults() -> None:
 
 
 def test_facet_defaults_follow_the_interface() -> None:
-    document = {"aggregations": {"tags": {}, "release_year": {"size": 3}}}
+    document = {"aggregations": {"tags": {}, "release_year": {"size": 3}, "variants.size": {}}}
 
     configuration, _ = parse_configuration(document, DEFAULT_LIMITS)
 
@@ -49,7 +49,8 @@ def test_facet_defaults_follow_the_interface() -> None:
     assert tags.sort == (("selected", True), ("count", True), ("key", False))
     year = configuration.facets["release_year"]
     assert (year.title, year.position, year.size) == ("Release year", 2, 3)
-    assert list(configuration.facets) == ["release_year", "tags"]
+    assert configuration.facets["variants.size"].title == "Variants size"
+    assert list(configuration.facets) == ["release_year", "tags", "variants.size"]
 
 
 @pytest.mark.parametrize(

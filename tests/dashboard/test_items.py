@@ -18,7 +18,8 @@ THINGS: list[dict[str, Any]] = [
         "kind": "ab"[n % 2],
         "tags": [f"t{n:02}", "all"],
         "text": "Long words of a text. " * 20,
-        "part": {"of": [n]},
+        "part": {"of": [{"n": n}]},
+        "variants": [{"size": "M", "colors": ["red", "blue"], "price": 19, "note": None}, {}],
         "link": "https://example.org/x",
     }
     for n in range(40)
@@ -36,6 +37,8 @@ def test_an_item_has_a_page_that_can_be_linked_to(
     page: Any, service: Service, expect: Any, axe: str
 ) -> None:
     page.goto("/dashboard/pages?q=thing+0")
+    variant = "size: M · colors: red, blue · price: 19"
+    expect(page.locator(".item .tag").get_by_text(variant).first).to_be_visible()
     page.get_by_role("link", name="Thing 0").click()
     expect(page).to_have_url(f"{service.url}/dashboard/pages?item={BIG_ID}")
     page.reload()
@@ -43,7 +46,8 @@ def test_an_item_has_a_page_that_can_be_linked_to(
     expect(page).to_have_title("Thing 0 · pages · facetd")
     facts = page.locator(".item-facts")
     expect(facts).to_contain_text(THINGS[0]["text"].strip())
-    expect(facts).to_contain_text('{"of":[0]}')
+    expect(facts).to_contain_text('{"of":[{"n":0}]}')
+    expect(facts.locator(".tag").get_by_text(variant)).to_be_visible()
     page.get_by_text("As JSON").click()
     assert json.loads(page.get_by_label("The item as JSON").inner_text())["id"] == BIG_ID
     assert violations(page, axe) == []

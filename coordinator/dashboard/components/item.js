@@ -171,8 +171,19 @@ export function valueNodes(value, mark) {
 function textOf(value) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "object") return String(value);
-  return isPoint(value) ? pointText(value) : toJson(value);
+  if (isPoint(value)) return pointText(value);
+  return flatText(value) ?? toJson(value);
 }
+
+/** A flat object, such as a variant, in words: "size: M · price: 19"; null if it is not flat. */
+export function flatText(value) {
+  if (Array.isArray(value)) return null;
+  const members = Object.entries(value).filter(([, part]) => part !== null);
+  if (members.length === 0 || !members.every(([, part]) => isSimple(part))) return null;
+  return members.map(([name, part]) => `${name}: ${[part].flat().join(", ")}`).join(" · ");
+}
+
+const isSimple = (value) => [value].flat().every((part) => typeof part !== "object");
 
 /** Degrees to a tenth of a metre: what more digits say is no place. */
 const shortDegrees = (degrees) => Number(degrees.toFixed(DEGREE_DIGITS));

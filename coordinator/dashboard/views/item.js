@@ -11,6 +11,7 @@ import { button, fill, h } from "../components/dom.js";
 import {
   deleteDialog,
   editItem,
+  flatText,
   isPoint,
   picture,
   plainTitle,
@@ -147,7 +148,7 @@ export function itemView({ index, id, go }) {
   function valueNode(field, value, facet, schema) {
     if (isPoint(value)) return pointNodes(field, value, schema);
     if (value !== null && typeof value === "object")
-      return h("code", { class: "code" }, toJson(value));
+      return flatText(value) ?? h("code", { class: "code" }, toJson(value));
     const text = typeof value === "number" ? plainNumber(value) : String(value);
     if (facet) {
       const state = withChoice(EMPTY_STATE, field, { selected: [String(value)] });
