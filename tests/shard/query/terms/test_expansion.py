@@ -12,6 +12,7 @@ from common.analysis import stemmer
 from common.analysis.language_and_typos_by_field import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
+from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.terms import expansion, stem_classes
@@ -58,8 +59,9 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBud
             again = expand_word(segment, word, LANGUAGES)
             assert np.array_equal(found.terms, again.terms)
             caches = [expansions_of(one) for one in segments]
-            kept = [value for cache in caches for value in cache.values()]
-            held = sum(one.num_bytes + ENTRY_BYTES for one in kept)
+            kept = [entry for cache in caches for entry in cache.items()]
+            sizes = [bytes_of(key[0]) + value.num_bytes for key, value in kept]
+            held = sum(sizes) + len(kept) * ENTRY_BYTES
             assert held == budget.size <= BYTES_MAX
             most = max(most, held)
     assert most > BYTES_MAX // 2, "nothing is remembered"
