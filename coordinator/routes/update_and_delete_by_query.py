@@ -273,12 +273,14 @@ class _Changes:
             if conflicts:
                 await self._decide_again(conflicts)
         except ServiceError as error:
-            if not self._has_written:
-                raise
+            done = {"updated": self._result.updated, "deleted": self._result.deleted}
             if isinstance(error, ConfigurationSwitched):
+                if not any(done.values()):
+                    raise  # nothing is changed: it begins again, as if it had come later
                 # Its index is gone. Another one may have its name, of which all may match.
                 error = NotFound("the index was deleted during the change", code="index_not_found")
-            done = {"updated": self._result.updated, "deleted": self._result.deleted}
+            if not self._has_written:
+                raise
             error.details = {**error.details, **done}
             raise error
         return found

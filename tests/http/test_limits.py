@@ -347,7 +347,9 @@ HELD_ELSEWHERE = {
     "send_timeout_ms": "http/test_connections.py::test_client_that_never_reads_is_let_go",
     "keepalive_timeout_ms": "http/test_limits.py::test_idle_connection_is_closed",
     "connections_max": "http/test_connections.py::test_idle_connection_makes_room_at_the_bound",
-    "tenant_token_seconds_max": "coordinator/http/test_tenant_tokens.py::test_lifetime_at_its_edge",
+    "tenant_token_seconds_max": (
+        "coordinator/http/security/test_tenant_tokens.py::test_lifetime_at_its_edge"
+    ),
     "requests_in_flight_max": "http/test_limits.py::test_one_request_too_many_at_a_time_is_refused",
     "bytes_in_flight_max": "http/test_limits.py::test_too_many_bytes_at_a_time_are_refused",
     "bytes_unread_max": (

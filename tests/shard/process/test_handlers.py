@@ -115,3 +115,6 @@ class _ClosingIndexes(dict[int, Any]):
     def kept(self, _: int) -> AbstractContextManager[object]:
         """Keep none open."""
         return nullcontext()
+
+    def keep_until(self, outcome: asyncio.Future[object], index: int) -> None:
+        """Keep none open: a read that waits for its turn, if the tick has taken too long."""
