@@ -150,13 +150,13 @@ def scan_scratch() -> ScanScratch:
 
 
 @kernel(inline=True, allocates=False)
-def _widths_of(packing: Packing) -> int:
+def widths_of(packing: Packing) -> int:
     """Return what decoding an entry takes besides its offset, as one number."""
     return packing.field << 16 | packing.low << 8 | packing.freq
 
 
 @kernel(allocates=False)
-def _add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: I64Array) -> None:
+def add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: I64Array) -> None:
     """Add frequency times tf norm of the first `count` entries to the t of their owners.
 
     Each loop does one read and has no branch that depends on it: where documents are few among
@@ -247,7 +247,7 @@ def _scan_entries(
             num_picked = _pick_counted(scored, packing, term.languages, picked, num_picked)
         # Gather these entries. Those of one document, one per field, share an owner; they may be in
         # two blocks, so `current` lives on.
-        widths = _widths_of(packing)
+        widths = widths_of(packing)
         for p in range(num_picked):
             doc = int64(docs[picked[p]])
             out_docs[found] = doc
@@ -260,7 +260,7 @@ def _scan_entries(
             entries.bits[p] = packing.first + picked[p] * packing.width
             entries.packings[p] = widths
         if is_scored:
-            _add_tf_norms(scored, entries, num_picked, out_totals)
+            add_tf_norms(scored, entries, num_picked, out_totals)
 
 
 @kernel(inline=True, allocates=False)
@@ -286,7 +286,7 @@ def scan(
 def _add_numbered(
     scored: ScoredLists, term: int, entries: EntryBatch, count: int, totals: I64Array
 ) -> None:
-    """Do the same as `_add_tf_norms` for entries of which only the number in the list is known.
+    """Do the same as `add_tf_norms` for entries of which only the number in the list is known.
 
     All blocks but the last are full, so a number gives the block and the slot in it.
     """
@@ -300,8 +300,8 @@ def _add_numbered(
     for i in range(count):
         _, packing = open_block(lists.postings, start + int64(offsets[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
-        packings[i] = _widths_of(packing)
-    _add_tf_norms(scored, entries, count, totals)
+        packings[i] = widths_of(packing)
+    add_tf_norms(scored, entries, count, totals)
 
 
 @kernel(allocates=False)

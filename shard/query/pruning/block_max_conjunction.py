@@ -40,9 +40,14 @@ import numpy as np
 
 from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
-from common.kernels.intrinsics import count_ones, prefetch
+from common.kernels.intrinsics import count_ones
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.postings.posting_list_scan import ScoredTerm
+from shard.query.postings.posting_list_scan import (
+    ScoredTerm,
+    add_tf_norms,
+    scan_scratch,
+    widths_of,
+)
 from shard.query.postings.term_conjunction import (
     QueryTerms,
     SearchedLists,
@@ -72,15 +77,13 @@ from shard.query.pruning.score_bounds import (
     make_block_bounds,
     schedule_group_bounds,
 )
-from shard.query.scoring.bm25f import SCORE_UNIT, ScoredLists, bm25_tf, length_offset
+from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.top_k_selection import GREATEST, best_of, join, kth_greatest, pick
 from shard.segment.text.bitset_postings import find_dense, find_members
-from shard.segment.text.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry
+from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import (
-    BlockScratch,
     Wanted,
     at_block,
-    block_scratch,
     decode_docs,
     decode_wanted,
 )
@@ -120,21 +123,6 @@ class _Bounded(NamedTuple):
     bounds: BlockBounds
 
 
-@arguments
-class _EntryScratch(NamedTuple):
-    """Scratch space for the entries of a block that are scored together.
-
-    Attributes:
-        rows: of their fields.
-        offsets: of their length codes.
-        totals: their frequencies; then their t.
-    """
-
-    rows: NDArray[np.uint64]
-    offsets: NDArray[np.uint64]
-    totals: NDArray[np.int64]
-
-
 # --- kernels: one term
 
 
@@ -144,28 +132,6 @@ def _last_doc(lists: PostingLists, term: int, block: int, docs: U32Array) -> int
     cursor = at_block(lists, term, block, 0)
     decode_docs(lists, cursor, docs)
     return int64(docs[cursor.size - 1])
-
-
-@kernel(allocates=False)
-def _score_entries(
-    scored: ScoredLists, block: BlockScratch, packing: Packing, size: int, entries: _EntryScratch
-) -> None:
-    """Write the t of the first `size` picked entries of a block.
-
-    Lengths of documents that are far apart are cache misses: prefetched, they overlap.
-    """
-    lengths, tf_norms = scored.lengths, scored.tf_norms
-    rows, offsets, totals = entries
-    for p in range(size):
-        i = block.picked[p]
-        field, freq = decode_entry(scored.lists.postings, packing, i)
-        rows[p] = lengths.field_rows[field]
-        offsets[p] = length_offset(lengths, rows[p], int64(block.docs[i]))
-        totals[p] = freq
-        prefetch(lengths.lengths, int64(offsets[p]))
-    for p in range(size):
-        tf_norm = tf_norms[rows[p], lengths.lengths[offsets[p]]]
-        totals[p] = int64(totals[p] * tf_norm + 0.5)
 
 
 @kernel
@@ -178,8 +144,7 @@ def _score_blocks(
     into the next block, so the first entries of a block may belong to a document that begins in the
     block before.
     """
-    scored, term, of_blocks = searched.scored, bounded.term.term, bounded.bounds.of_blocks
-    lists = scored.lists
+    lists, term, of_blocks = searched.scored.lists, bounded.term.term, bounded.bounds.of_blocks
     skip_docs, first_row = lists.skip_docs, int64(lists.skip_starts[term])
     is_chosen = (of_blocks >= least) & (of_blocks <= greatest)
     num_blocks = len(is_chosen)
@@ -188,46 +153,49 @@ def _score_blocks(
         num_chosen += is_chosen[block]
     docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
     totals = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.int64)
-    totals[0] = 0
-    read = block_scratch()
-    entries = _EntryScratch(
-        np.empty(BLOCK_ENTRIES, np.uint64),
-        np.empty(BLOCK_ENTRIES, np.uint64),
-        np.empty(BLOCK_ENTRIES, np.int64),
-    )
-    at = 0
+    (read_docs, picked), entries = scratch = scan_scratch()
+    found = 0
     current = int64(-1)  # the last document of the block before, if it matters
     is_open = False  # whether that is one to score
     for block in range(num_blocks):
         if not is_chosen[block]:
-            if not is_open:
-                continue
             # Only the rest of that document is of interest.
-            is_open = int64(skip_docs[first_row + block]) == current
+            is_open = is_open and int64(skip_docs[first_row + block]) == current
             if not is_open:
                 continue
         elif block > 0 and not is_chosen[block - 1] and not is_open:
-            current = _last_doc(lists, term, block - 1, read.docs)
-        size, packing = decode_wanted(lists, at_block(lists, term, block, 0), allowed, read)
-        _score_entries(scored, read, packing, size, entries)
-        for p in range(size):
-            doc = int64(read.docs[read.picked[p]])
+            current = _last_doc(lists, term, block - 1, read_docs)
+        cursor = at_block(lists, term, block, 0)
+        num_picked, packing = decode_wanted(lists, cursor, allowed, scratch.block)
+        widths = widths_of(packing)
+        num_entries = 0
+        for p in range(num_picked):
+            doc = int64(read_docs[picked[p]])
             if doc != current:
                 is_open = is_chosen[block]
                 if not is_open:
                     break
-                # One that no searched field has is overwritten.
-                at += totals[at] > 0
-                docs[at] = doc
-                totals[at] = 0
+                docs[found] = doc
+                totals[found] = 0
+                found += 1
                 current = doc
             if is_open:
-                totals[at] += entries.totals[p]
-    found = at + (totals[at] > 0)
-    # A separate loop, so that the compiler vectorizes the division.
+                entries.owners[num_entries] = found - 1
+                entries.docs[num_entries] = doc
+                entries.bits[num_entries] = packing.first + picked[p] * packing.width
+                entries.packings[num_entries] = widths
+                num_entries += 1
+        add_tf_norms(searched.scored, entries, num_entries, totals)
+    # Leave out documents that have the term in no searched field.
+    num_kept = 0
     for i in range(found):
+        docs[num_kept] = docs[i]
+        totals[num_kept] = totals[i]
+        num_kept += totals[i] > 0
+    # A separate loop, so that the compiler vectorizes the division.
+    for i in range(num_kept):
         totals[i] = bm25_tf(totals[i], bounded.weight, searched.k1)
-    return docs[:found], totals[:found]
+    return docs[:num_kept], totals[:num_kept]
 
 
 @kernel(allocates=False)
