@@ -26,10 +26,9 @@ from shard.segment.text.term_numbering import (
     END,
     START,
     DistinctWords,
-    has_room,
+    grow_table,
     new_words,
     number_chunk,
-    with_room,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ class WordsOfTexts:
         """Return the words of a text in UTF-8."""
         text = np.frombuffer(bytearray(encoded), np.uint8)
         buffers = self._buffers
-        chunk_bytes = len(buffers.word_bytes)
         state = np.zeros(STATE_SIZE, np.int64)
         known = num_terms = len(self.texts)
         chunks: list[Words] = []
@@ -76,9 +74,7 @@ class WordsOfTexts:
         while at < len(text):
             count, at = tokenize_span(text, at, len(text), TABLES, True, state, buffers)
             numbers = np.empty(count, np.uint32)
-            if not has_room(self._distinct, num_terms, count, chunk_bytes):
-                grown = with_room(self._distinct, num_terms, count, chunk_bytes)
-                self._distinct = DistinctWords(*grown)
+            self._make_room(num_terms, count)
             num_terms = number_chunk(
                 buffers, count, self._hashed, self._distinct, num_terms, numbers
             )
@@ -93,6 +89,23 @@ class WordsOfTexts:
             return words
         firsts = self._distinct.word_bytes[self._distinct.rows[words.numbers, START]]
         return Words(*(one[firsts >= SPELLING_END] for one in words))
+
+    def _make_room(self, num_terms: int, count: int) -> None:
+        """Let as many new words fit as a chunk has.
+
+        In Python: a kernel cannot return what need not grow, which it was given.
+        """
+        slots, rows, word_bytes = self._distinct
+        num_bytes = int(rows[num_terms - 1, END]) if num_terms else 0
+        needs_rows = num_terms + count > len(rows)
+        needs_bytes = num_bytes + len(self._buffers.word_bytes) > len(word_bytes)
+        if needs_rows:
+            slots = grow_table(slots)
+            rows = np.concatenate((rows, np.empty_like(rows)))
+        if needs_bytes:
+            word_bytes = np.concatenate((word_bytes, np.empty_like(word_bytes)))
+        if needs_rows or needs_bytes:
+            self._distinct = DistinctWords(slots, rows, word_bytes)
 
     def _learn(self, known: int, num_terms: int) -> None:
         """List the texts of new words."""

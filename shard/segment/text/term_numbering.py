@@ -246,7 +246,7 @@ def new_words(num_text_bytes: int, chunk_bytes: int) -> DistinctWords:
 
 
 @kernel
-def _grow_table(slots: U64Array) -> U64Array:
+def grow_table(slots: U64Array) -> U64Array:
     """Return a table of twice the size with the same entries, which carry their hash."""
     larger = np.zeros(2 * len(slots), np.uint64)
     slot_mask = uint64(len(larger) - 1)
@@ -260,7 +260,7 @@ def _grow_table(slots: U64Array) -> U64Array:
 
 
 @kernel(inline=True, allocates=False)
-def has_room(distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: int) -> bool:
+def _has_room(distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: int) -> bool:
     """Return whether as many new words as a chunk has fit."""
     num_bytes = _num_bytes(distinct, num_terms)
     has_rows = num_terms + count <= len(distinct.rows)
@@ -268,14 +268,14 @@ def has_room(distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: i
 
 
 @kernel
-def with_room(
+def _with_room(
     distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: int
 ) -> DistinctWords:
     """Return the words with room for as many new ones as a chunk has."""
     slots, rows, word_bytes = distinct
     num_bytes = _num_bytes(distinct, num_terms)
     while num_terms + count > len(rows):
-        slots = _grow_table(slots)
+        slots = grow_table(slots)
         rows = grown_rows(rows, len(slots) >> 1)
     while num_bytes + chunk_bytes > len(word_bytes):
         word_bytes = grown(word_bytes, 2 * len(word_bytes))
@@ -424,8 +424,8 @@ def number_words(
                     count, at = tokenize_span(text, at, ends[source], tables, True, state, buffers)
                     if count == 0:
                         break
-                    if not has_room(distinct, num_terms, count, chunk_bytes):
-                        distinct = with_room(distinct, num_terms, count, chunk_bytes)
+                    if not _has_room(distinct, num_terms, count, chunk_bytes):
+                        distinct = _with_room(distinct, num_terms, count, chunk_bytes)
                     num_terms = number_chunk(
                         buffers, count, hashed, distinct, num_terms, words[num_words:]
                     )
