@@ -56,13 +56,13 @@ def _select_top(
         num_touched: how many, or `EVERY`.
         ranks: by number; may be shorter than `counts`.
         by_rank: the number at each rank.
-        best: output of 2 k elements: k numbers, then their k counts.
+        best: output of k elements: their numbers.
 
     Returns:
         How many values were written. Negative if unranked values are among the k best or tie with
         the last of them: minus the k-th greatest count.
     """
-    k = len(best) >> 1
+    k = len(best)
     low_half = int64(0xFFFFFFFF)
     heap = np.empty(k, np.int64)
     size = 0
@@ -95,7 +95,6 @@ def _select_top(
     for i in range(size - 1, -1, -1):
         key = heap[0]
         best[i] = int64(by_rank[low_half - (key & low_half)])
-        best[k + i] = key >> 32
         replace_least(heap, i, heap[i])
     return size
 
@@ -172,13 +171,11 @@ def page_of_buckets(
         return []
     candidates = _candidates(values, merged, selected, order, accepts)
     first = _first_by_count if order.is_by_count else _first_by_keys
-    rows = first(candidates, offset + limit)
-    page = rows[offset : offset + limit]
-    chosen = candidates.chosen
-    texts = values.texts_of([n for n, _ in page])
-    if not chosen:
-        return [Bucket(text, row[1], False) for text, row in zip(texts, page, strict=True)]
-    return [Bucket(text, count, n in chosen) for text, (n, count) in zip(texts, page, strict=True)]
+    page = first(candidates, offset + limit)[offset : offset + limit]
+    # Most of the time of a short page would be a loop in Python.
+    counts = map(candidates.counts.item, page)
+    is_chosen = map(candidates.chosen.__contains__, page)
+    return list(map(Bucket, values.texts_of(page), counts, is_chosen))
 
 
 def num_buckets(
@@ -217,23 +214,17 @@ def _candidates(
     accepts: NDArray[np.bool_] | None,
 ) -> _Candidates:
     """Return the candidates; the arguments are those of `page_of_buckets`."""
-    accepts = _as_long_as(accepts, merged)
-    counts = _accepted(merged.counts, accepts)
+    counts = merged.counts
+    if accepts is not None:
+        accepts = _as_long_as(accepts, len(counts))
+        counts = np.where(accepts[: len(counts)], counts, 0)
     chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
     return _Candidates(values, merged, counts, accepts, chosen, order)
 
 
-def _as_long_as(
-    accepts: NDArray[np.bool_] | None, merged: MergedCounts
-) -> NDArray[np.bool_] | None:
+def _as_long_as(accepts: NDArray[np.bool_], num_values: int) -> NDArray[np.bool_]:
     """Return which values may be listed; values past the inspected ones have no counts here."""
-    if accepts is None or len(accepts) >= len(merged.counts):
-        return accepts
-    return np.pad(accepts, (0, len(merged.counts) - len(accepts)))
-
-
-def _accepted(counts: NDArray[np.int64], accepts: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    return counts if accepts is None else np.where(accepts[: len(counts)], counts, 0)
+    return np.pad(accepts, (0, max(num_values - len(accepts), 0)))
 
 
 def _chosen(
@@ -266,49 +257,45 @@ def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
     return listed
 
 
-def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
-    """Order by (chosen,) count descending, key ascending; return the first (number, count)."""
+def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[int]:
+    """Return the first values by (chosen,) count descending, key ascending."""
     values, merged, counts, accepts, chosen, order = candidates
     on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
     best = _top(values, merged, counts, k, order.collation) if k else []
     if on_top:
         texts, sort_key = values.texts, text_key(order.collation)
-        first = [(n, int(counts[n])) for n in on_top]
-        first.sort(key=lambda row: (-row[1], sort_key(texts[row[0]])))
-        best = first + [row for row in best if row[0] not in on_top]
+        first = sorted(on_top, key=lambda n: (-counts.item(n), sort_key(texts[n])))
+        best = first + [n for n in best if n not in on_top]
     if len(best) >= num_wanted:
         return best
     # Every value with a count is in `best` by now.
     num_missing = num_wanted - len(best)
-    zeros: list[int] = []
     if order.hides_zero:
         silent_chosen = [n for n in chosen - on_top if counts[n] == 0]
-        zeros = _first_by_key(values, silent_chosen, num_missing, order.collation)
-    elif (live := merged.live) is None:
+        return best + _first_by_key(values, silent_chosen, num_missing, order.collation)
+    if (live := merged.live) is None:
         return best
-    elif accepts is None and len(values) <= _RANKED_MAX:
-        listed = {n for n, _ in best}
+    if accepts is None and len(values) <= _RANKED_MAX:
+        listed = set(best)
         first_live = live.first_by_key(values, num_wanted, order.collation)
-        zeros = [n for n in first_live if n not in listed]
-    else:
-        silent = live.of_first(len(counts)) & (counts == 0)
-        if accepts is not None:
-            silent &= accepts[: len(counts)]
-        silent[list(on_top)] = False
-        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing, order.collation)
-    return best + [(n, 0) for n in zeros[:num_missing]]
+        return best + [n for n in first_live if n not in listed][:num_missing]
+    silent = live.of_first(len(counts)) & (counts == 0)
+    if accepts is not None:
+        silent &= accepts[: len(counts)]
+    silent[list(on_top)] = False
+    return best + _first_by_key(values, np.flatnonzero(silent), num_missing, order.collation)
 
 
 def _top(
     values: FacetValues, merged: MergedCounts, counts: NDArray[np.int64], k: int, collation: str
-) -> list[tuple[int, int]]:
-    """Return (number, count) of the k values with the greatest counts, best first.
+) -> list[int]:
+    """Return the k values with the greatest counts, best first.
 
     Equal counts are ordered by text. Values without a count are left out, so there may be fewer
     than k.
     """
-    best = np.empty(2 * k, np.int64)
+    best = np.empty(k, np.int64)
     touched, num_touched = merged.touched, merged.num_touched
     order = values.known_order(collation)
     num: int = _select_top(counts, touched, num_touched, *order, best)
@@ -316,8 +303,7 @@ def _top(
         order = values.order(collation)
         num = _select_top(counts, touched, num_touched, *order, best)
     if num >= 0:
-        both: list[int] = best.tolist()
-        return list(zip(both[:num], both[k : k + num], strict=True))
+        return _as_list(best[:num])
     listed_numbers = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
     num = _list_at_least(counts, touched, num_touched, -num, listed_numbers)
     if num >= 0:
@@ -328,11 +314,15 @@ def _top(
             for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
         ]
         rows.sort()
-        return [(n, -negative) for negative, _, n in rows[:k]]
+        return [n for _, _, n in rows[:k]]
     positive = np.flatnonzero(counts > 0)
     rows_order = np.lexsort((values.ranks(collation)[positive], -counts[positive]))
-    numbers = positive[rows_order[:k]]
-    return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
+    return _as_list(positive[rows_order[:k]])
+
+
+def _as_list(numbers: NDArray[np.int64]) -> list[int]:
+    listed: list[int] = numbers.tolist()
+    return listed
 
 
 def _is_worth_ranking(num_values: int, num_ranked: int) -> bool:
@@ -354,12 +344,11 @@ def _first_by_key(
     if num_wanted < len(array):
         nearest = np.argpartition(ranks, num_wanted - 1)[:num_wanted]
         array, ranks = array[nearest], ranks[nearest]
-    first: list[int] = array[np.argsort(ranks)].tolist()
-    return first
+    return _as_list(array[np.argsort(ranks)])
 
 
-def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
-    """Order by any list of keys; return the first (number, count)."""
+def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[int]:
+    """Return the first values by any list of keys."""
     values, _, counts, _, chosen, order = candidates
     numbers = np.flatnonzero(_listed(candidates))
     is_selected = np.zeros(len(counts), np.int64)
@@ -381,8 +370,7 @@ def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, 
     if num_wanted < len(numbers):
         picked = np.argpartition(sort_keys, num_wanted)[:num_wanted]
         numbers, sort_keys = numbers[picked], sort_keys[picked]
-    ranked = numbers[np.argsort(sort_keys)]
-    return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))
+    return _as_list(numbers[np.argsort(sort_keys)])
 
 
 def listed_buckets(

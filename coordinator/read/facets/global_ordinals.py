@@ -110,8 +110,7 @@ class FacetValues:
     def texts_of(self, numbers: Sequence[int]) -> list[str]:
         """Return the values of some numbers."""
         if len(numbers) <= _TEXTS_KEPT_MAX // 8:
-            texts = self.texts
-            return [texts[number] for number in numbers]
+            return list(map(self.texts.__getitem__, numbers))
         return self._dictionary.texts(numbers)
 
     def arena(self, start: int, end: int) -> KeyArena:
