@@ -273,28 +273,20 @@ def scalar_fields_of(condition: Filter) -> Iterator[str]:
                 pass
 
 
-def ranges_of(condition: Filter) -> Iterator[Range]:
-    """Yield the comparisons of values by order, also those within one element."""
-    for leaf in _leaves(condition):
-        match leaf:
-            case Same(_, within):
-                yield from ranges_of(within)
-            case Range():
-                yield leaf
-            case _:
-                pass
-
-
-def fields_equal_to_empty_text(condition: Filter) -> Iterator[str]:
-    """Yield the fields that a filter compares with the empty text, which is no facet value."""
-    for leaf in _leaves(condition):
-        match leaf:
-            case Same(_, within):
-                yield from fields_equal_to_empty_text(within)
-            case AnyOf(field, values) | AllOf(field, values) if "" in values:
-                yield field
-            case _:
-                pass
+def comparisons_of(condition: Filter) -> Iterator[Range | AnyOf | AllOf]:
+    """Yield the comparisons of values, by order or for equality, also those within one element."""
+    match condition:
+        case Range() | AnyOf() | AllOf():  # most filters are nothing else
+            yield condition
+        case Same(_, within):
+            yield from comparisons_of(within)
+        case And(children) | Or(children):
+            for child in children:
+                yield from comparisons_of(child)
+        case Not(child):
+            yield from comparisons_of(child)
+        case _:
+            pass
 
 
 def fields_of(condition: Filter) -> Iterator[str]:

@@ -28,10 +28,11 @@ from common.curation_rules import Rule
 from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
+from common.query_syntax_tree import Range
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.fields_not_searchable import unsearched
-from coordinator.parameters.filter_objects import fields_equal_to_empty_text, ranges_of
+from coordinator.parameters.filter_objects import comparisons_of
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
@@ -169,13 +170,14 @@ async def _unmet_comparisons(
 
     They are those of texts with numbers, and those with the empty text, whatever the items have.
     """
+    compared = [one for clause in parameters.filters for one in comparisons_of(clause.filter)]
+    ranges = [one for one in compared if isinstance(one, Range)]
     unmet = [
-        f'a condition compares {field[:100]!r} with "", which equals no value; IS EMPTY finds '
+        f'a condition compares {one.field[:100]!r} with "", which equals no value; IS EMPTY finds '
         "empty texts"
-        for clause in parameters.filters
-        for field in fields_equal_to_empty_text(clause.filter)
+        for one in compared
+        if not isinstance(one, Range) and "" in one.values
     ][:GUESSES_MAX]
-    ranges = [one for clause in parameters.filters for one in ranges_of(clause.filter)]
     if not ranges or parameters.key_filter is not None:
         return unmet
     counted = cache.statistics.existing_fields.kinds
@@ -227,7 +229,9 @@ async def _unknown(
     state: SearchedState,
 ) -> list[tuple[NamedField, str]]:
     """Return those of some fields that no item has, each with a message about it."""
-    if parameters.key_filter is not None or all(cache.knows_path(one.field) for one in named):
+    if not named or parameters.key_filter is not None:
+        return []
+    if all(cache.knows_path(one.field) for one in named):
         return []
     if not await _num_docs(cache, parameters, state):
         return []

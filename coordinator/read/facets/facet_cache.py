@@ -125,7 +125,7 @@ class FacetCache:
                 request = FacetValuesRequest(index.number, counts.field, counts.epoch, start)
                 requests.append((shard, request))
                 ends.append(counts.num_values)
-            epochs = [self.values(one.field).epoch(shard) for shard, one in requests]
+            epochs = [self.values(one.field).known[shard][0] for shard, one in requests]
             parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
             if num_values > FACET_VALUES_MAX:
                 await scheduler.wait_turn(index.number)
@@ -139,7 +139,7 @@ class FacetCache:
                 async with values.learning:
                     await values.make_room(arena)
                     # What was sent before a restart may arrive after what was sent since.
-                    if values.epoch(shard) not in (epoch, part.epoch):
+                    if values.known[shard][0] not in (epoch, part.epoch):
                         raise renumbered(request.field, shard)
                     values.extend(shard, part.epoch, part.start, arena)
 
@@ -148,10 +148,9 @@ class FacetCache:
         missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
         for shard, answer in answers:
             for counts in answer.facets:
-                start = self.values(counts.field).missing_from(
-                    shard, counts.epoch, counts.num_values
-                )
-                if start is not None:
+                epoch, num_known = self.values(counts.field).known[shard]
+                if epoch != counts.epoch or num_known < counts.num_values:
+                    start = num_known if epoch == counts.epoch else 0
                     missing.setdefault((shard, counts.field), (shard, counts, start))
         return list(missing.values())
 

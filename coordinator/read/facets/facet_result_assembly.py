@@ -105,6 +105,8 @@ def known_results(
 def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, cache: FacetCache) -> int:
     """Return how many values have to be inspected in facets whose counts are known already."""
     num_values = 0
+    if not plan.known:
+        return num_values
     for spec in parameters.facets:
         totals = plan.known.get(spec.configuration.field)
         if totals is not None:

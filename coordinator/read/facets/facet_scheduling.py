@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -24,7 +24,12 @@ from common.process.cooperative_scheduler import LoopScheduler, run_to_completio
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from coordinator.cluster.all_shards import Cluster
-from coordinator.parameters.parsed_parameters import FacetParameters, KeyTypos, SearchParameters
+from coordinator.parameters.parsed_parameters import (
+    FacetParameters,
+    FacetSpec,
+    KeyTypos,
+    SearchParameters,
+)
 from coordinator.read.facets.bucket_selection import (
     NONE_SELECTED,
     Bucket,
@@ -93,23 +98,8 @@ class FacetListing:
                 count_groups, counted.plan.requests, facets, counted.answers
             )
         accepted = {}
-        values_counted: dict[str, NDArray[np.bool_]] = {}
-        if any(spec.key_query and spec.key_typos == "unless_typed" for spec in parameters.facets):
-            values_counted = await self._values_counted(counted)
-        for spec in parameters.facets:
-            if not spec.key_query:
-                continue
-            name = spec.configuration.field
-            mask = await self._accepted(
-                counted,
-                facets.values(name),
-                None,
-                spec.key_query,
-                typos=spec.key_typos,
-                values_counted=values_counted.get(name),
-            )
-            if mask is not None:
-                accepted[name] = mask
+        if searched := [spec for spec in parameters.facets if spec.key_query]:
+            accepted = await self._accepted_by_facet(counted, searched)
         found: Iterable[FacetResult] = ()
         if parameters.field_facets:
             found = await self._field_facets(parameters, counted)
@@ -125,9 +115,10 @@ class FacetListing:
             )
             return heapq.merge(listed, found, key=lambda one: one.field) if found else listed
 
-        sums_up = any(is_summed_up(spec) for spec in parameters.facets)
         num_values = counted.num_values + num_values_to_list(parameters, counted.plan, facets)
-        if num_values > (LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
+        if num_values > LONG_RESPONSE_KEYS and (
+            num_values > LONG_RESPONSE_VALUES or any(map(is_summed_up, parameters.facets))
+        ):
             return await self._on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
@@ -183,6 +174,28 @@ class FacetListing:
         if counted.num_values > LONG_RESPONSE_VALUES:
             return await self._on_a_thread(lambda sums: listed(CountsReader(answers, sums)))
         return listed(CountsReader(answers))
+
+    async def _accepted_by_facet(
+        self, counted: CountedFacets, searched: Sequence[FacetSpec]
+    ) -> dict[str, NDArray[np.bool_]]:
+        """Return which values may be listed, by facet, of those with a search within the keys."""
+        accepted = {}
+        values_counted: dict[str, NDArray[np.bool_]] = {}
+        if any(spec.key_typos == "unless_typed" for spec in searched):
+            values_counted = await self._values_counted(counted)
+        for spec in searched:
+            name = spec.configuration.field
+            mask = await self._accepted(
+                counted,
+                counted.cache.values(name),
+                None,
+                spec.key_query,
+                typos=spec.key_typos,
+                values_counted=values_counted.get(name),
+            )
+            if mask is not None:
+                accepted[name] = mask
+        return accepted
 
     async def _accepted(
         self,

@@ -10,7 +10,7 @@ texts are these, and are they the same?
     to_number[1]           [2, 0]                               merged[to_number[s]] += counts[s]
 
 A shard's response names the epoch and length of its dictionary. If our map is shorter or of another
-epoch, we fetch the missing part once (`missing_from`, `extend`) before adding up the counts
+epoch, we fetch the missing part once (`known`, `extend`) before adding up the counts
 (`summed_counts`).
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
@@ -88,8 +88,8 @@ class FacetValues:
         """The value of a number, for few of them."""
         self.learning = asyncio.Lock()
         """Held by the task that adds values."""
-        self._epochs = [-1] * num_shards
-        self._lengths = [0] * num_shards
+        self.known = [(-1, 0)] * num_shards
+        """By shard, what is known of its dictionary: the epoch, and how many values."""
         self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
         """Our number, by shard and the shard's number."""
         self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
@@ -117,17 +117,6 @@ class FacetValues:
         """Return the values of the numbers [start, end), which never change."""
         return self._dictionary.arena(start, end)
 
-    def epoch(self, shard: int) -> int:
-        """Return the epoch of a shard's dictionary; -1 if none of it is known."""
-        return self._epochs[shard]
-
-    def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
-        """Return the offset to fetch the shard's dictionary from, or None if enough is known."""
-        if self._epochs[shard] != epoch:
-            return 0
-        known = self._lengths[shard]
-        return known if known < num_values else None
-
     async def make_room(self, values: KeyArena) -> None:
         """Make room for some more values; arrays of many values are enlarged on a thread.
 
@@ -139,12 +128,12 @@ class FacetValues:
 
     def extend(self, shard: int, epoch: int, start: int, values: KeyArena) -> None:
         """Add a part of a shard's dictionary, skipping known values."""
-        if self._epochs[shard] != epoch:
+        if self.known[shard][0] != epoch:
             # In new arrays: a thread may be adding up by the numbers of the former epoch.
-            self._epochs[shard], self._lengths[shard] = epoch, 0
+            self.known[shard] = epoch, 0
             self.to_number, self.is_same = self.to_number.copy(), self.is_same.copy()
             self.is_same[shard] = True
-        known = self._lengths[shard]
+        _, known = self.known[shard]
         if start > known:
             return
         end = start + values.num_keys
@@ -159,7 +148,7 @@ class FacetValues:
         ours = self._dictionary.encode(values.keys, values.offsets[known - start :])
         self.to_number[shard, known:end] = ours
         self.is_same[shard] = self.is_same[shard] and np.array_equal(ours, np.arange(known, end))
-        self._lengths[shard] = end
+        self.known[shard] = epoch, end
         if len(self) > before:
             self.derived.clear()
 

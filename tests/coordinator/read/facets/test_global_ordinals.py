@@ -96,7 +96,7 @@ def test_pages_equal_a_sorted_counter(
         dictionary = permutation[:length]
         counts = Counter(key for key in hits if key in dictionary)
         living = set(dictionary[::2]) | set(counts)
-        assert values.missing_from(shard, 7, length) == 0
+        assert values.known[shard] == (-1, 0)
         values.extend(shard, 7, 0, KeyArena.of(dictionary[: length // 2]))
         values.extend(shard, 7, length // 2, KeyArena.of(dictionary[length // 2 :]))
         answers.append((shard, answer(dictionary, counts, living, form)))
@@ -203,9 +203,9 @@ def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
 def test_a_new_epoch_clears_the_map() -> None:
     values = FacetValues(1)
     values.extend(0, 6, 0, KeyArena.of(["a", "b"]))
-    assert values.missing_from(0, 6, 2) is None
-    assert values.missing_from(0, 7, 1) == 0
+    assert values.known == [(6, 2)]
     values.extend(0, 7, 0, KeyArena.of(["b"]))
+    assert values.known == [(7, 1)]
     with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
         buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
     assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
