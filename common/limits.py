@@ -5,7 +5,8 @@ Every bound is named here: a check takes it from a `Limits` object and names it 
 from this class. The limits keep any request from taking unbounded memory, time or disk; each may be
 raised, a few only up to what formats have room for.
 
-What the interface itself defines is not a limit: ids of 1-256 bytes, integers of 64 bits.
+What the interface itself defines is not a limit: ids of 1-256 bytes, integers of 64 bits,
+values of up to `FACET_KEY_BYTES_MAX` bytes.
 """
 
 from __future__ import annotations

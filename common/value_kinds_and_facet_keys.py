@@ -3,7 +3,8 @@
 The coordinator (filters), the shards (facet dictionaries; `shard.segment.items` has the same rules
 as kernels) and the test oracle must all agree on the text of a value, so the rules are here:
 
-    "drama"              → drama       unchanged; the empty text has none
+    "drama"              → drama       unchanged; the empty text has none, nor has one of more than
+                                       FACET_KEY_BYTES_MAX bytes (such a text is searched, no more)
     true, false          → true, false
     1994, -0             → 1994, 0
     9.0, 9.50, 1e3       → 9, 9.5, 1000      shortest text that gives the same double
@@ -24,6 +25,13 @@ texts."""
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**64 - 1
 """Integers between these are exact everywhere; what lies beyond them is read as a double."""
+
+FACET_KEY_BYTES_MAX: Final = 32_766
+"""UTF-8 bytes of the longest text that is a value: counted, filtered, sorted and grouped by.
+
+Columns are derived from items and must be the same on all shards and hosts, so this is not a
+setting. It is the longest term of Lucene.
+"""
 
 NO_TOKEN: Final = 2**64 - 1
 """The token of a missing value, where 64-bit tokens represent values
@@ -71,7 +79,8 @@ def facet_key(value: Any) -> str | None:
         value: a decoded JSON value.
 
     Returns:
-        The text; None for null, empty text, arrays and objects.
+        The text; None for null, empty text, arrays and objects. No item has one that is longer than
+        `FACET_KEY_BYTES_MAX`.
     """
     match value:
         case bool():

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from common.item_placement import ID_BYTES_MAX
 from common.limits import DEFAULT_LIMITS, Limits
+from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX
 from coordinator.http.api_description.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.api_description.route import TAGS
 from coordinator.http.api_description.route_documentation import (
@@ -48,7 +50,10 @@ def reference() -> str:
             [(PARAMETER_CODE, 400, "the value of that parameter is wrong"), *codes],
         ),
         "## Limits",
-        "Each is a setting (`FACETD_LIMIT_…`, or the table `[limits]` of the settings file).",
+        "Each is a setting (`FACETD_LIMIT_…`, or the table `[limits]` of the settings file). Not a "
+        f"setting: ids have 1 to {ID_BYTES_MAX} bytes, integers 64 bits, and a text of more than "
+        f"{FACET_KEY_BYTES_MAX:,} bytes is searched, but neither counted, filtered, sorted nor "
+        "grouped by.",
         _table(
             ("limit", "default", "why"),
             (

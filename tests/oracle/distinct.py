@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.oracle.items import Item, is_number, leaves
+from tests.oracle.items import Item, is_number, is_too_long, leaves
 
 
 def group_of(hits: list[Item], item: Item, field: str) -> list[Item]:
@@ -32,7 +32,9 @@ def distinct_value(item: Item, name: str) -> frozenset[tuple[str, Any]]:
     """
     found = [(value, shape) for path, value, shape in leaves(item) if path == name and shape < 2]
     values = [
-        value for value, _ in found if value is not None and not isinstance(value, dict | list)
+        value
+        for value, _ in found
+        if value is not None and not isinstance(value, dict | list) and not is_too_long(value)
     ]
     if any(value != "" for value in values) or any(shape for _, shape in found):
         values = [value for value in values if value != ""]

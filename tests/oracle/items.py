@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from common.value_kinds_and_facet_keys import facet_key
+from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX, facet_key
 
 Item = dict[str, Any]
 
@@ -31,12 +31,21 @@ def leaves(value: Any, path: str = "", arrays: int = 0, way: int = 0) -> Iterato
 
 def values_of(item: Item, name: str) -> list[Any]:
     """Return the values that an item has for filters and facets."""
-    return [value for path, value, shape in leaves(item) if path == name and shape < 2]
+    return [
+        value
+        for path, value, shape in leaves(item)
+        if path == name and shape < 2 and not is_too_long(value)
+    ]
 
 
 def keys_of(item: Item, name: str) -> set[str]:
     """Return the facet values of an item."""
     return {key for value in values_of(item, name) if (key := facet_key(value)) is not None}
+
+
+def is_too_long(value: Any) -> bool:
+    """Return whether a text is too long to be more than searched."""
+    return isinstance(value, str) and len(value.encode()) > FACET_KEY_BYTES_MAX
 
 
 def exists(item: Item, name: str) -> bool:

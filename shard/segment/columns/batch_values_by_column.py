@@ -16,7 +16,7 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I32Array, I64Array, int64
-from common.value_kinds_and_facet_keys import Shape, ValueKind
+from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX, Shape, ValueKind
 from shard.segment.items.value_extraction import Extraction
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 _NESTED = int(Shape.NESTED)
 _STRING = int(ValueKind.STRING)
+_BYTES_MAX = FACET_KEY_BYTES_MAX
 
 NUMBER_KINDS = (1 << ValueKind.INTEGER) | (1 << ValueKind.FLOAT)
 """Bit set of `ValueKind`: numbers."""
 KEY_KINDS = NUMBER_KINDS | (1 << ValueKind.STRING) | (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
-"""Bit set of `ValueKind`: those with a facet key (an empty text has none, and is left out)."""
+"""Bit set of `ValueKind`: those with a facet key (texts that are empty or too long have none)."""
 TEXT_KINDS = 1 << ValueKind.STRING
 
 
@@ -45,13 +46,12 @@ class Groups(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def _is_selected(extraction: Extraction, value: int, kinds: int) -> bool:
-    """Return whether a value is of one of the kinds, not nested, and not an empty text."""
+    """Return whether a value is of one of the kinds, not nested, and no text without a key."""
     kind = extraction.kind[value]
-    return (
-        (kinds >> int64(kind)) & 1 != 0
-        and extraction.shape[value] != _NESTED
-        and not (kind == _STRING and extraction.start[value] == extraction.end[value])
-    )
+    if (kinds >> int64(kind)) & 1 == 0 or extraction.shape[value] == _NESTED:
+        return False
+    num_bytes = extraction.end[value] - extraction.start[value]
+    return kind != _STRING or 0 < num_bytes <= _BYTES_MAX
 
 
 @kernel(allocates=False)
@@ -84,7 +84,8 @@ def _fill_groups(
 def group_values(extraction: Extraction, fields: Sequence[int], kinds: int) -> Groups:
     """Select the values of some fields that filters, facets and sorting use.
 
-    Values nested deeper than the elements of an array, and empty texts, are left out.
+    Values nested deeper than the elements of an array, and texts that are empty or longer than
+    `FACET_KEY_BYTES_MAX`, are left out.
 
     Args:
         extraction: the values of a batch.
