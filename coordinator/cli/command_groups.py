@@ -10,9 +10,11 @@ commands is asked for.
 from __future__ import annotations
 
 import difflib
-import errno
 import importlib
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -144,6 +146,17 @@ class CommandGroup(click.Group):
         self._sections = sections
         self._entries = {entry.name: entry for entries in sections.values() for entry in entries}
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the command line, and run the command or print what it asks for."""
+        _open_closed_streams()
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:  # of a file, or of stdout: help is printed before any command runs
+            echo(f"facetd: {_in_words(error)}", err=True)
+        except UnicodeEncodeError as error:
+            echo(f"facetd: {_unprintable(error)}", err=True)
+        sys.exit(1)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `help load` as `load --help`, and `version` as `--version`."""
         if args and args[0] in _INSTEAD and not ctx.resilient_parsing:
@@ -180,22 +193,6 @@ class CommandGroup(click.Group):
         except ServiceError as error:
             echo(f"facetd: {error}", err=True)
             ctx.exit(1)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
-                raise
-            echo(f"facetd: {_in_words(error)}", err=True)
-            ctx.exit(1)
-        except UnicodeEncodeError as error:
-            char = error.object[error.start]
-            if "\ud800" <= char <= "\udfff":  # of an argument that was to be sent
-                echo(f"facetd: {error.object[:100]!r} is not UTF-8", err=True)
-            else:
-                echo(
-                    f"facetd: the output is {error.encoding}, which has no {char!r}; "
-                    "PYTHONIOENCODING=utf-8 makes it UTF-8",
-                    err=True,
-                )
-            ctx.exit(1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -221,6 +218,28 @@ class CommandGroup(click.Group):
         for title, entries in self._sections.items():
             with formatter.section(title):
                 formatter.write_dl([(entry.name.ljust(width), entry.summary) for entry in entries])
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of a standard stream that the caller has closed.
+
+    Else sys.stdout is None, and the next socket or file that is opened has its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open
+            setattr(sys, name, stream)
+
+
+def _unprintable(error: UnicodeEncodeError) -> str:
+    """Return what to say of a character that cannot be sent or printed."""
+    char = error.object[error.start]
+    if "\ud800" <= char <= "\udfff":  # of an argument that was to be sent
+        return f"{error.object[:100]!r} is not UTF-8"
+    return (
+        f"the output is {error.encoding}, which has no {char!r}; "
+        "PYTHONIOENCODING=utf-8 makes it UTF-8"
+    )
 
 
 def _in_words(error: OSError) -> str:
