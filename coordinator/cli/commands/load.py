@@ -22,7 +22,7 @@ from coordinator.cli.loading.configuration_options import (
     with_configuring,
 )
 from coordinator.cli.loading.index_name_and_removal import index_name, remove_if_empty
-from coordinator.cli.loading.load_option_hints import mention_options
+from coordinator.cli.loading.load_option_hints import mention_no_items, mention_options
 from coordinator.cli.loading.load_progress import LoadProgressBar
 from coordinator.cli.loading.proposed_configuration import offer_configuration
 from coordinator.cli.loading.proposed_geo_point import offer_geo_point
@@ -75,6 +75,7 @@ class _Load(NamedTuple):
                 source = offer_geo_point(source, proposing)
             if self.is_dry:
                 show_first(source)
+                mention_no_items(source, (source.num_items or 0) + source.num_bad)
                 _mention_inner_array(source, source.num_items, None)
                 return
             if self.updates:
@@ -87,6 +88,7 @@ class _Load(NamedTuple):
             raise ClientError(str(error)) from error
         _show_result(name, source, result)
         num_items = result["created"] + result["updated"]
+        mention_no_items(source, num_items + result["rejected"])
         _mention_inner_array(source, num_items, name if is_new else None)
         if document is not None:
             show_warnings(self.client, name)
@@ -96,6 +98,7 @@ class _Load(NamedTuple):
         """Set fields of existing items; ids that no item has are an error, or skipped."""
         result = update_items(self.client, name, source)
         _show_result(name, source, result)
+        mention_no_items(source, result["updated"] + result["rejected"])
         if result["rejected"] and not self.skips_bad:
             raise ClientError(
                 f"{name} has no item for {counted(result['rejected'], 'id')} of {source.name}; "

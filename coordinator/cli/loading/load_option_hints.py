@@ -41,6 +41,25 @@ def mention_options(source: Source, file: str, reading: ReadOptions) -> None:
     _mention_no_rows(source, reading)
 
 
+def mention_no_items(source: Source, num_found: int) -> None:
+    """Say that JSON has no items, and what would be some.
+
+    Args:
+        source: after it was read to its end.
+        num_found: items that it has, good or not.
+    """
+    if source.columns or num_found:
+        return
+    if not source.starts_blank:
+        echo(f"facetd: {source.name} is an array without items", err=True)
+        return
+    echo(
+        f"facetd: {source.name} is empty; items are a JSON array, JSON objects one a line, or CSV "
+        "or TSV whose first line names the columns",
+        err=True,
+    )
+
+
 def _mention_header(source: Source) -> None:
     """Say that the first line may be a row, where it looks like the others."""
     if source.seems_headless:

@@ -166,7 +166,9 @@ def _tables(fetch: Rows, database: str) -> list[str]:
 def _listed(tables: list[str]) -> str:
     """Return the names of tables for a message."""
     more = f" and {len(tables) - _TABLES_SHOWN:,} more" if len(tables) > _TABLES_SHOWN else ""
-    return f"its tables are {', '.join(tables[:_TABLES_SHOWN]) or 'none'}{more}"
+    return (
+        f"its tables are {', '.join(tables[:_TABLES_SHOWN])}{more}" if tables else "it has no table"
+    )
 
 
 @contextmanager

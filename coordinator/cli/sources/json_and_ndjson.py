@@ -51,7 +51,13 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
             return _array_of(pieces, path, arrays, opened.name)
         return edit_objects(pieces, on_one_line) if are_spread(peeked) else pieces
 
-    source = Source(opened.name, pieces, sample=first_objects(peeked), inner_arrays=arrays)
+    source = Source(
+        opened.name,
+        pieces,
+        sample=first_objects(peeked),
+        inner_arrays=arrays,
+        starts_blank=not peeked.strip(),
+    )
     if id_field is None:
         return source
     return replace(source, pieces=lambda: _with_ids(source.pieces(), id_field, opened.name))

@@ -106,6 +106,8 @@ class Source:
             names on the way to it. If there is one item only, these may have been meant.
         seems_headless: whether the header of a table seems to be a row.
         numbered: names of columns that were numbered, because others before have the same.
+        starts_blank: whether JSON has nothing but white space at its start: if it has no items, it
+            is empty.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Source:
     inner_arrays: list[str] = field(default_factory=list)
     seems_headless: bool = False
     numbered: list[str] = field(default_factory=list)
+    starts_blank: bool = False
 
     def note_bad(self, place: str, message: str) -> None:
         """Record a skipped row."""

@@ -213,3 +213,31 @@ def test_a_table_without_rows_is_named(tmp_path: Path, rows: str, is_said: bool)
     file.write_text(f"id,name\n{rows}")
     result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
     assert ("books.csv names columns but has no rows" in result.stderr) == is_said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty; items are a JSON array, JSON objects one a line"),
+        ("\n \n\n", "is empty; items are a JSON array, JSON objects one a line"),
+        (" [\n] ", "is an array without items"),
+        ('{"id": 1}', None),
+    ],
+)
+def test_json_without_items_is_named(
+    client: Client, service: Service, tmp_path: Path, text: str, said: str | None
+) -> None:
+    file = tmp_path / "books.json"
+    file.write_text(text)
+    port = ("--port", str(service.port))
+    for source, stdin in ((str(file), ""), ("-", text)):
+        for more in (["--dry-run"], [], ["--update"]):
+            arguments = ["load", source, "--index", "books", *more, *port]
+            result = CliRunner().invoke(main, arguments, input=stdin)
+            assert result.exit_code == 0, result.output
+            found = [
+                line for line in result.stderr.splitlines() if "is empty" in line or "array" in line
+            ]
+            assert len(found) == (said is not None), result.stderr
+            assert said is None or f"{'stdin' if source == '-' else source} {said}" in found[0]
+    client.request("DELETE", "/books")
