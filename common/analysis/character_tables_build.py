@@ -17,6 +17,8 @@ The rules, and what they leave alone:
   a compatibility form made of letters.
 - Hangul is written with spaces but its particles are attached to the words, so a query usually has
   a part of a word; as in Lucene's CJK analyzer, it is cut into bigrams like Han and Kana.
+- Letters of Hangul that stand alone (ㅋㅋ, ㄳ, ㅠㅠ) stay alone, the half-width ones as these. NFKC
+  makes jamo of them that conjoin: they would become syllables with their neighbours.
 """
 
 from __future__ import annotations
@@ -164,6 +166,9 @@ _COMPOSE: Final = (
     (0x3099, 0x309A),  # voice marks
     (0xFF9E, 0xFF9F),
 )
+_CONJOINING_JAMO: Final = range(0x1100, 0x1200)
+_LONE_JAMO: Final = range(0x3131, 0x318F)
+_HALF_WIDTH_JAMO: Final = range(0xFFA0, 0xFFDD)
 _UNIFORM_BLOCKS: Final = (
     # Every code point is a RUN that folds to itself: filled in bulk.
     (0x3400, 0x4DBF),
@@ -250,7 +255,9 @@ def make_tables() -> Tables:
             if not is_run[point]:
                 kind = CharacterClass.WORD
             folded = chr(point)
-            if not (0x1100 <= point <= 0x11FF):
+            if point in _HALF_WIDTH_JAMO:
+                folded = chr(int(unicodedata.decomposition(folded).split()[-1], 16))
+            elif point not in _CONJOINING_JAMO and point not in _LONE_JAMO:
                 folded = _fold(folded, stripped)
             if not folded.strip(_CARRIERS):
                 ignored_points.append(point)

@@ -82,6 +82,44 @@ def test_a_circled_ideograph_is_part_of_a_run() -> None:
     assert Analyzer().words("㊀㊁三㆕") == ["一二", "二三", "三四"]
 
 
+_RUNS_THAT_COMPOSE: Final = (
+    *range(0x1100, 0x1200),
+    *range(0x3041, 0x3190),
+    *range(0x31F0, 0x3200),
+    *range(0xAC00, 0xD7A4, 28),
+    *range(0xAC01, 0xD7A4, 28),
+    *range(0xFF66, 0xFFDD),
+)
+"""Characters of Kana and Hangul that a second half may follow, and such halves."""
+
+
+def test_folded_texts_fold_no_further() -> None:
+    analyzer = Analyzer()
+    firsts = [*map(chr, _RUNS_THAT_COMPOSE)]
+    seconds = [*map(chr, [*range(0x1100, 0x1200), *range(0x3099, 0x309D), *range(0x3131, 0x318F)])]
+    seconds += map(chr, range(0xFF9E, 0xFFDD))
+    texts = [[*map(chr, range(page << 8, page + 1 << 8))] for page in range(0xD8)]
+    texts += [[*map(chr, range(page << 8, page + 1 << 8))] for page in range(0xE0, 0x1100)]
+    texts += [[first + second for second in seconds] for first in firsts]
+    for text in texts:
+        folded = analyzer.fold(" ".join(text))
+        assert analyzer.fold(folded) == folded
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ㄳ", ["ㄳ"]),
+        ("가ㄳ", ["가ㄳ"]),
+        ("ㅋㅋㅠㅠ", ["ㅋㅋ", "ㅋㅠ", "ㅠㅠ"]),
+        ("\uffbe\uffa3\uffd7", ["ㅎㄳ", "ㄳㅠ"]),
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", ["한글"]),
+    ],
+)
+def test_letters_of_hangul_that_stand_alone_stay_alone(text: str, words: list[str]) -> None:
+    assert Analyzer().words(text) == words
+
+
 def test_what_is_encoded_is_decoded() -> None:
     tables = Tables(
         np.array([1, 0, 1], np.uint16),

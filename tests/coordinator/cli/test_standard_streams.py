@@ -24,11 +24,11 @@ COMMANDS_OF_A_SERVICE = [
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("streams") / "data", 1)
-    service.start()
-    service.client().make_films()
-    yield service
-    service.kill_all()
+    with Service(tmp_path_factory.mktemp("streams") / "data", 1) as service:
+        client = service.client()
+        client.make_films()
+        client.close()
+        yield service
 
 
 def run(command: str, redirection: str, environment: dict[str, str] | None = None) -> str:
