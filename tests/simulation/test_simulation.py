@@ -106,10 +106,10 @@ def test_a_seed_is_one_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("31",), ("placed", "13"), pytest.param(("placed", "15"), marks=pytest.mark.long)]
+    "words", [("31",), ("placed", "28"), pytest.param(("placed", "15"), marks=pytest.mark.long)]
 )
 def test_a_seed_is_the_same_schedule_in_another_process(words: tuple[str, ...]) -> None:
-    """The long form has a second schedule of hosts that hold some shards."""
+    """The long form has a schedule of hosts that hold some shards for longer."""
     first, second = (
         subprocess.run(
             [sys.executable, "-m", "tests.simulation", *words],
@@ -143,7 +143,7 @@ class TestMistakesAreFound:
     A simulation that fails is given up where it is, with the files that it has open.
     """
 
-    SEEDS = (44, *range(40, 100))
+    SEEDS = (48, *range(40, 100))
 
     def _is_found(self) -> bool:
         for seed in self.SEEDS:
@@ -365,7 +365,7 @@ def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
 
 
-POWER_SEEDS = range(1, 30)
+POWER_SEEDS = range(2, 30)
 POWER_SEEDS_LONG = range(100, 300)
 
 
@@ -549,7 +549,7 @@ class TestMistakesOfPlacedShardsAreFound:
 
         monkeypatch.setattr(PlacedShard, "_host_of", host_of)
 
-        assert self._is_found(seeds=(20, *self.SEEDS))
+        assert self._is_found()
 
     def _read_whatever_there_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def can_read(shard: PlacedShard, host: ShardHost | None) -> bool:
@@ -598,7 +598,7 @@ class TestMistakesOfPlacedShardsAreFound:
     ) -> None:
         monkeypatch.setattr(Progress, "saved_seq", property(lambda _: 1 << 60))
 
-        assert self._is_found(simulate_power_cut, (8, *self.POWER_SEEDS))
+        assert self._is_found(simulate_power_cut, (2, *self.POWER_SEEDS))
 
     def test_a_host_that_takes_all_groups_for_complete(
         self, monkeypatch: pytest.MonkeyPatch
