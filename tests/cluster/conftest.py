@@ -84,17 +84,32 @@ class Index:
         return pairs(self.search(**parameters)["data"]["aggregations"][field])
 
 
-def index_of_set(
-    services: Services, name: str, index_name: str, configuration: dict[str, Any]
-) -> Iterator[Index]:
-    """Yield an index of a real data set; delete it afterwards."""
+def lines_of_set(name: str) -> list[bytes]:
+    """Return the items of a real data set, one a line."""
     path = DATA / name / "items.ndjson.gz"
     if not path.exists():
         pytest.skip(f"no {name} beside the checkout")
+    with gzip.open(path) as file:
+        return file.readlines()
+
+
+def around(lines: list[bytes], is_rival: Callable[[bytes], bool]) -> list[bytes]:
+    """Return every tenth item, and those that compete for the hits that a test asks for."""
+    return [line for number, line in enumerate(lines) if number % 10 == 0 or is_rival(line)]
+
+
+def index_of_set(
+    services: Services,
+    name: str,
+    index_name: str,
+    configuration: dict[str, Any],
+    lines: list[bytes] | None = None,
+) -> Iterator[Index]:
+    """Yield an index of a real data set, or of some of its items; delete it afterwards."""
+    lines = lines_of_set(name) if lines is None else lines
     index = Index(services(2).client(), index_name)
     index.configure(configuration)
-    with gzip.open(path) as file:
-        assert index.load(file.read()).status == 200
+    assert index.load(b"".join(lines)).status == 200
     yield index
     index.client.delete(index.path)
     index.client.close()
