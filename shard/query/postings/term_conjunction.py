@@ -46,6 +46,7 @@ from shard.segment.doc_sets import (
     count_docs,
     list_all_docs,
     pick_docs,
+    pick_positions,
     reset_bitset,
 )
 from shard.segment.text.bitset_postings import (
@@ -211,6 +212,65 @@ def add_read(
     scan(searched.scored, scored_term(plan, i), wanted, True, matched, scan_scratch())
     reset_bitset(bits, docs)
     _add_bm25_tf(matched.totals, plan.words.weights[i], searched.k1, scores)
+
+
+@kernel
+def _add_dense_where_present(
+    searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
+) -> None:
+    """Add to those of the documents that have a term what it scores in them, by its bitset."""
+    dense, num_docs = searched.dense, searched.num_docs
+    dense_rank, weight = plan.dense_ranks[i], plan.words.weights[i]
+    start, end = member_words(dense_rank, num_docs)
+    members = dense.dense_bits[start:end]
+    positions = np.empty(_PIECE_DOCS + 1, np.int64)
+    having = np.empty(_PIECE_DOCS, np.uint32)
+    firsts = np.empty(_PIECE_DOCS, np.int64)
+    counts = np.empty(_PIECE_DOCS, np.uint16)
+    totals = np.empty(_PIECE_DOCS, np.int64)
+    entries = scan_scratch().entries
+    for first in range(0, len(docs), _PIECE_DOCS):
+        piece = docs[first : first + _PIECE_DOCS]
+        count = pick_positions(piece, len(piece), members, positions)
+        for j in range(count):
+            having[j] = piece[positions[j]]
+        ranges = EntryRanges(having[:count], firsts, counts)
+        find_entries(dense, dense_rank, num_docs, ranges.docs, firsts, counts)
+        sum_entries(searched.scored, plan.words.terms[i], ranges, entries, totals)
+        for j in range(count):
+            scores[first + positions[j]] += bm25_tf(totals[j], weight, searched.k1)
+
+
+@kernel
+def _add_read_where_present(
+    searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
+) -> None:
+    """Add to those of the documents that have a term what it scores in them, by its list."""
+    bits = searched.bits
+    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
+    add_docs(bits, docs)
+    wanted = Wanted(bits, docs, True)
+    term = scored_term(plan, i)
+    count = scan(searched.scored, term, wanted, True, matched, scan_scratch())
+    reset_bitset(bits, docs)
+    at = 0
+    for j in range(count):
+        while docs[at] < matched.docs[j]:
+            at += 1
+        scores[at] += bm25_tf(matched.totals[j], plan.words.weights[i], searched.k1)
+
+
+@kernel
+def _score_any(searched: SearchedLists, words: QueryTerms, docs: U32Array) -> I64Array:
+    """Kernel of `TermLists.score_any`."""
+    plan = plan_terms(searched, words)
+    scores = np.zeros(len(docs), np.int64)
+    for i in range(len(plan.dense_ranks)):
+        if plan.dense_ranks[i] >= 0:
+            _add_dense_where_present(searched, plan, i, docs, scores)
+        else:
+            _add_read_where_present(searched, plan, i, docs, scores)
+    return scores
 
 
 @kernel
@@ -469,6 +529,11 @@ class TermLists:
         )
         return matched
 
+    def score_any(self, words: QueryTerms, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return what documents, ascending, score for those of the terms that they have."""
+        scores: NDArray[np.int64] = _score_any(self.searched, words, docs)
+        return scores
+
     def docs_with_all(
         self,
         terms: Iterable[int],
@@ -502,9 +567,17 @@ class TermLists:
         words = QueryTerms(terms.astype(np.int64), languages, _NO_WEIGHTS)
         _mark_terms(self.searched, words, wanted, marked)
 
+    def counts_everywhere(self, languages: int) -> bool:
+        """Return whether all entries of a term count, in whatever field: a bitset tells no fields.
+
+        Args:
+            languages: mask of the languages in whose fields the term counts.
+        """
+        return self.fields.are_all_searched and languages == ALL_LANGUAGES
+
     def count(self, term: int, languages: int) -> int | None:
         """Return how many documents have a term, deleted ones included; None: not stored."""
-        if not self.fields.are_all_searched or languages != ALL_LANGUAGES:
+        if not self.counts_everywhere(languages):
             return None
         return int(self.index.doc_freqs[term])
 

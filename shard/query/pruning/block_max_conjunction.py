@@ -456,8 +456,7 @@ def best_of_term(
         return found
     start, end = pruning
     kept, drift = kept_bounds(lists)
-    if not kept.is_known[start]:
-        make_block_bounds(lists, kept, term, start, end)
+    make_block_bounds(lists, kept, term)
     bounded = _Bounded(
         ScoredTerm(term, uint64(ALL_LANGUAGES), not lists.fields.are_all_searched),
         weight,

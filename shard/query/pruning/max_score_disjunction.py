@@ -377,11 +377,8 @@ def best_of_any(
         without proximity, in units of 2^-32.
     """
     kept, drift = kept_bounds(lists)
-    skip_starts = lists.index.lists.skip_starts
     for term in words.terms.tolist():
-        start, end = int(skip_starts[term]), int(skip_starts[term + 1])
-        if start < end and not kept.is_known[start]:
-            make_block_bounds(lists, kept, term, start, end)
+        make_block_bounds(lists, kept, term)
         if lists.fields.are_all_searched:
             schedule_group_bounds(lists, kept, term)
     found: tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]] = _best_of_any(

@@ -43,7 +43,7 @@ from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
-from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists, length_code
+from shard.query.scoring.bm25f import SCORE_UNIT, FieldTfNorms, ScoredLists, bm25_tf, length_code
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import NO_BITS, count_docs, has_bit, list_all_docs
 from shard.segment.text.bitset_postings import find_dense
@@ -257,8 +257,12 @@ def _note_written(kept: Bounds, segment: Segment, choice: Hashable, num_bytes: i
     BOUNDS_CACHE.resize((segment.uid, choice), kept, kept.num_bytes)
 
 
-def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end: int) -> None:
-    """Compute the block bounds of a term whose skip rows are [start, end)."""
+def make_block_bounds(lists: TermLists, kept: Bounds, term: int) -> tuple[int, int]:
+    """Compute the block bounds of a term unless they are known; return which skip rows are its."""
+    skip_starts = lists.index.lists.skip_starts
+    start, end = int(skip_starts[term]), int(skip_starts[term + 1])
+    if start == end or kept.is_known[start]:
+        return start, end
     # In a new array: another thread may be reading these rows.
     bounds = np.empty(end - start, np.int64)
     checks_fields = not kept.tf_norms.are_all_searched
@@ -268,6 +272,24 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
     kept.is_known[start:end] = True
     num_bytes = bounds.nbytes + end - start
     _note_written(kept, lists.segment, lists.fields.choice, num_bytes)
+    return start, end
+
+
+def greatest_score(lists: TermLists, kept: Bounds, drift: float, term: int, weight: float) -> int:
+    """Return the most that a document can score for a term, in units of 2^-32.
+
+    Args:
+        lists: of the segment.
+        kept: its bounds.
+        drift: of these.
+        term: ordinal.
+        weight: of its word.
+    """
+    start, end = make_block_bounds(lists, kept, term)
+    if start == end:  # a single block has no bound: t saturates, so no score is above the weight
+        return int(weight * SCORE_UNIT) + 1
+    t = int(int(kept.of_blocks[start:end].max()) * drift) + 1
+    return int(bm25_tf(t, weight, lists.k1)) + 1
 
 
 def schedule_group_bounds(lists: TermLists, kept: Bounds, term: int) -> None:

@@ -35,6 +35,7 @@ from shard.segment.doc_sets import (
     add_docs,
     count_docs,
     empty_bitset,
+    full_bitset,
     has_bit,
     list_docs,
     num_words,
@@ -214,7 +215,7 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
     for scored, of_clause in zip(query.clauses, marked, strict=True):
         mark_clause(evaluation, scored, allowed, None, of_clause)
     counts = add_up(marked, np.ones(len(marked), np.int64))
-    found: NDArray[np.uint64] = at_least(counts, query.required)
+    found: NDArray[np.uint64] = at_least(counts, full_bitset(num_docs), query.required)
     return found
 
 

@@ -3,17 +3,17 @@
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
 bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
-(`max_score_disjunction`; if clauses have several terms, `any_clause_top_k`); the terms of one word
-are united, and scored where a document's one entry can reach the top (`expanded_word_top_k`); where
-words have several terms in several tiers, the hits of the best tier are scored and all others
-counted; where leading words decide, the hits with the most of them are; what remains scores every
-hit.
+(`max_score_disjunction`; if they are many or clauses have several terms, `any_clause_top_k`); the
+terms of one word are united, and scored where a document's one entry can reach the top
+(`expanded_word_top_k`); where words have several terms in several tiers, the hits of the best tier
+are scored and all others counted; where leading words decide, the hits with the most of them are;
+what remains scores every hit.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from common.query_syntax_tree import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
@@ -21,6 +21,9 @@ from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
 from shard.query.text import any_clause_top_k
 from shard.query.text.clause_evaluation import Evaluation
+
+_FEW_TERMS: Final = 4
+"""Of more terms, sums of bounds take less time than the strata of all their combinations."""
 
 
 class Ranking(Enum):
@@ -37,7 +40,7 @@ class Ranking(Enum):
     ANY_TERM = "any term"
     """Unite them, and score the documents whose bounds can reach the top."""
     ANY_CLAUSE = "any clause"
-    """The same where clauses have several terms."""
+    """The same where there are many, or clauses have several terms."""
     LEADING_WORDS = "leading words"
     """Score the hits with the most leading words, which come before all others; count the others.
     """
@@ -110,10 +113,11 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
         return Ranking.SCORE_ALL
     plans = evaluation.plans
     num_entries = sum([one.cost for one in plans])
-    num_docs = evaluation.index.num_docs
-    if all(one.single is not None for one in plans) and max_score_disjunction.pays_off(
-        num_docs, len(plans), num_entries
-    ):
-        return Ranking.ANY_TERM
-    is_faster = any_clause_top_k.pays_off(len(plans), num_entries)
-    return Ranking.ANY_CLAUSE if is_faster else Ranking.SCORE_ALL
+    is_clause_wise = any_clause_top_k.pays_off(len(plans), num_entries)
+    if len(plans) <= _FEW_TERMS or not is_clause_wise:
+        num_docs = evaluation.index.num_docs
+        if all(one.single is not None for one in plans) and max_score_disjunction.pays_off(
+            num_docs, len(plans), num_entries
+        ):
+            return Ranking.ANY_TERM
+    return Ranking.ANY_CLAUSE if is_clause_wise else Ranking.SCORE_ALL

@@ -19,6 +19,7 @@ from shard.query.pruning.max_score_disjunction import best_of_any, pays_off
 from shard.query.pruning.score_bounds import find_bounds
 from shard.query.scoring.bm25f import FieldTfNorms
 from shard.query.scoring.top_k_selection import kth_greatest, pick
+from shard.query.text import any_clause_top_k
 from shard.query.text.clause_evaluation import Evaluation, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
@@ -271,7 +272,8 @@ def test_bitsets_are_combined_where_that_is_less_than_scoring_all(
         ("sea or tide", 3, Ranking.ANY_TERM),
         ("sea or tide", 0, Ranking.NOTHING),
         ("sea or tide", None, Ranking.SCORE_ALL),
-        ("sea or tide or moon or salt or filler", 3, Ranking.ANY_TERM),
+        ("sea or tide or moon or filler", 3, Ranking.ANY_TERM),
+        ("sea or tide or moon or salt or filler", 3, Ranking.ANY_CLAUSE),
         ("sea or tide or moon or salt or filler or nothing", 3, Ranking.ANY_CLAUSE),
         ("nothing or nowhere", 3, Ranking.SCORE_ALL),
     ],
@@ -288,6 +290,15 @@ def test_strategy_follows_from_the_query(
         query = msgspec.structs.replace(query, clauses=(phrase,), required=1)
     evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
     assert choose_strategy(evaluation, k).ranking is ranking
+
+
+def test_few_entries_of_several_words_are_not_worth_sums_of_bounds(
+    common: Segment, registry: FieldRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 1_000_000)
+    query = msgspec.structs.replace(make_query("sea tide moon salt filler"), required=1)
+    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    assert choose_strategy(evaluation, 3).ranking is Ranking.ANY_TERM
 
 
 @pytest.mark.parametrize("kind", ["few values", "many values", "equal", "ascending", "descending"])

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from common.protocol.messages import TextQuery
 from common.query_syntax_tree import Phrase, Word
-from shard.query.text import any_clause_top_k, clause_combination
+from shard.caches.background_derivation import BACKGROUND_TASKS
+from shard.query.text import any_clause_top_k
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
@@ -49,6 +50,17 @@ def expect_the_best(
         assert {doc for doc, score in expected.items() if score >= best[-1]} <= set(ranked)
 
 
+def note_scored(num_scored: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note how many documents are scored, each time that some are."""
+    score = any_clause_top_k._score
+
+    def noting(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
+        num_scored.append(len(docs))
+        return score(evaluation, docs)
+
+    monkeypatch.setattr(any_clause_top_k, "_score", noting)
+
+
 @given(
     st.lists(ITEMS, min_size=1, max_size=3),
     queries(),
@@ -66,6 +78,7 @@ def test_the_best_are_those_of_scoring_all(
     query = make_query(shape, [view], [registry], len(items))
     with (
         mock.patch.object(any_clause_top_k, "_ENTRIES_MIN", 0),
+        mock.patch.object(any_clause_top_k, "_FIRST_MIN", 0),
         mock.patch.object(any_clause_top_k, "num_first", lambda k: k),
     ):
         expect_the_best(view, query, registry, k, mask)
@@ -87,18 +100,8 @@ def test_few_documents_are_scored_where_words_have_typos(
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
     num_scored: list[int] = []
-    match_some = clause_combination.match_some
-
-    def noting(
-        evaluation: Evaluation,
-        allowed: NDArray[np.uint64],
-        among: NDArray[np.uint32] | None = None,
-    ) -> tuple[ScoredDocs, NDArray[np.uint16]]:
-        scored = match_some(evaluation, allowed, among)
-        num_scored.append(len(scored[0].docs))
-        return scored
-
-    monkeypatch.setattr(any_clause_top_k, "match_some", noting)
+    note_scored(num_scored, monkeypatch)
+    monkeypatch.setattr(any_clause_top_k, "_FIRST_MIN", 0)
     monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 0)
     for num_words in (3, 6, 10, 30):
         words = [Word(word, typos=1) for word in choice.sample(vocabulary, num_words)]
@@ -131,7 +134,47 @@ def test_words_that_chain_can_score_twice() -> None:
     )
     with (
         mock.patch.object(any_clause_top_k, "_ENTRIES_MIN", 0),
+        mock.patch.object(any_clause_top_k, "_FIRST_MIN", 0),
         mock.patch.object(any_clause_top_k, "num_first", lambda k: k),
         mock.patch("shard.query.text.strategy.max_score_disjunction.pays_off", return_value=False),
     ):
         expect_the_best(view, query, registry, 1, 2**64 - 1)
+
+
+@pytest.mark.parametrize("fields", [("a",), ("a", "b")])
+@pytest.mark.parametrize("proximity", [0.0, 0.2])
+def test_bounds_of_groups_leave_out_most_documents(
+    fields: tuple[str, ...], proximity: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of the words are in half of all documents, some in a hundredth; b is one of them."""
+    choice = random.Random(8)
+    vocabulary = ["word" + str(i) for i in range(40)]
+    weights = [1 / (i + 1) for i in range(40)]
+    items: list[dict[str, Any]] = [
+        {"a": " ".join(choice.choices(vocabulary, weights, k=choice.randint(3, 30)))}
+        for _ in range(6_000)
+    ]
+    for item in items[::3]:
+        item["b"] = choice.choice(vocabulary)
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = all_of(*(Word(word) for word in vocabulary[:15]), paths=fields) | {"required": 1}
+    query = make_query(shape, [view], [registry], len(items))
+    query = structs.replace(query, proximity=proximity)
+    num_scored: list[int] = []
+    note_scored(num_scored, monkeypatch)
+    monkeypatch.setattr(any_clause_top_k, "_FIRST_MIN", 0)
+    monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 0)
+    numbers = {}
+    for name in ("block bounds", "bounds of groups"):
+        num_scored.clear()
+        found = match_text(view, PreparedQuery(query, registry, ENGLISH), None, 5)
+        numbers[name] = num_scored[1]
+        for mask in (2**64 - 1, 0x5555_5555_5555_5555, 1):
+            expect_the_best(view, query, registry, 5, mask)
+        BACKGROUND_TASKS.run_all()
+    assert found.found.count > 5_000
+    if fields == ("a", "b"):
+        assert numbers["bounds of groups"] < 0.7 * numbers["block bounds"]
+    else:  # without all fields there are none
+        assert numbers["bounds of groups"] == numbers["block bounds"]

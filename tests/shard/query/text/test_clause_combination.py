@@ -18,6 +18,7 @@ from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
+from shard.segment.doc_sets import full_bitset
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from tests.shard.query.text.naive_text_search import all_of, make_query
@@ -36,7 +37,8 @@ def test_documents_in_enough_bitsets_are_counted_bit_by_bit(
     padded[:, :num_docs] = has
     marked = np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
     for required in range(1, num_clauses + 1):
-        found = at_least(add_up(marked, np.ones(num_clauses, np.int64)), required)
+        counts = add_up(marked, np.ones(num_clauses, np.int64))
+        found = at_least(counts, full_bitset(num_docs), required)
         bits = np.unpackbits(found.view(np.uint8), bitorder="little").astype(bool)
         assert np.flatnonzero(bits).tolist() == np.flatnonzero(has.sum(0) >= required).tolist()
 
