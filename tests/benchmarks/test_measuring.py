@@ -90,7 +90,9 @@ def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> N
 
 @needs_wrk
 def test_a_large_index_is_measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_index, "NUM_SINGLE_ITEMS", 2_000)
+    monkeypatch.setattr(large_index, "NUM_SINGLE_ITEMS", 500)
+    monkeypatch.setattr(large_index, "RESTING_RUNS", 1)
+    monkeypatch.setattr(large_index, "IDLE_RUNS_MAX", 1)
     saved = large_index.main(
         ["--items", "300", "--copies", "2", "--classes", "Q2", "--seconds", "1"]
     )
@@ -198,12 +200,16 @@ def test_every_shape_is_asked_and_answered(service: Facetd, home: Path) -> None:
 
 
 @needs_wrk
-def test_one_core_is_compared_with_more(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_core_is_compared_with_more(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = {cores.settings()[0], cores.settings()[-1]}
+    monkeypatch.setattr(cores, "settings", lambda: sorted(compared))
     arguments = f"--items {NUM_ITEMS} --rounds 1 --seconds 1 --classes Q6"
     cores.main(arguments.split())
     printed = capsys.readouterr().out
     assert "| Q6 | one core |" in printed
-    assert len(cores.settings()) == 1 or "2 coordinators |" in printed
+    assert len(compared) == 1 or "2 coordinators |" in printed
 
 
 def test_field_names_come_and_go(home: Path) -> None:
