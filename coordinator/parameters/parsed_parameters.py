@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -173,7 +174,7 @@ class NamedField(NamedTuple):
     field: str
 
 
-class SearchParameters(Struct, frozen=True, kw_only=True):
+class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     """One search, validated except for what only the data knows (see `filter_fields`, `sort`)."""
 
     query: str = ""
@@ -300,12 +301,12 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
         """Configured facets, and other fields."""
         return self.facets + self.field_facets
 
-    @property
+    @cached_property
     def num_buckets_max(self) -> int:
         """The most buckets that its facets may list together."""
         return sum([one.configuration.size for one in self.all_facets])
 
-    @property
+    @cached_property
     def sums_up_fields(self) -> bool:
         """Whether any of its facets sums up numbers by value."""
         return bool([one for one in self.all_facets if one.summary.fields])

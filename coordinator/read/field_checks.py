@@ -126,14 +126,30 @@ async def search_warnings(
         parameters: of the search.
         state: the state that is read.
     """
-    if not (
-        parameters.shown_fields
-        or parameters.excluded_fields
-        or parameters.names_search_fields
-        or parameters.rules
-        or parameters.filters
-    ):
+    cache = caches.of(state.index)
+    try:
+        messages: list[str] = []
+        if (
+            parameters.shown_fields
+            or parameters.excluded_fields
+            or parameters.names_search_fields
+            or parameters.rules
+        ):
+            messages = await _about_names(cache, parameters, state)
+        if parameters.filters:
+            messages += await _unmet_comparisons(cache, parameters, state)
+    except Unavailable:
         return parameters.warnings
+    return (*parameters.warnings, *messages)
+
+
+async def _about_names(
+    cache: IndexCache, parameters: SearchParameters, state: SearchedState
+) -> list[str]:
+    """Return a message for each field that is named needlessly: no item has it, or no text in it.
+
+    Those are fields that a search can be answered without.
+    """
     named = (*parameters.excluded_fields, *parameters.shown_fields)
     if parameters.rules:
         trees = state.index.configuration.hierarchies
@@ -145,12 +161,7 @@ async def search_warnings(
         searched = [
             NamedField("search_fields", one.path) for one in fields if one.path not in left_out
         ]
-    cache = caches.of(state.index)
-    try:
-        unknown = await _unknown(cache, (*searched, *named), parameters, state)
-        unmet = await _unmet_comparisons(cache, parameters, state)
-    except Unavailable:
-        return parameters.warnings
+    unknown = await _unknown(cache, (*searched, *named), parameters, state)
     messages = [message for _, message in unknown]
     if parameters.key_filter is None:
         known = cache.statistics.existing_fields
@@ -160,7 +171,7 @@ async def search_warnings(
             for one in searched
             if known.lacks_texts(one.field)
         ]
-    return (*parameters.warnings, *messages, *unmet)
+    return messages
 
 
 async def _unmet_comparisons(

@@ -51,13 +51,10 @@ async def page_items(
 
 def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:
     """Return the stored bytes of the hits, if the shards have sent all of them."""
-    documents = []
-    for hit in hits:
-        sent = hit.answer.documents
-        if hit.rank >= len(sent):
-            return None
-        documents.append(sent[hit.rank])
-    return documents
+    try:
+        return [hit.answer.documents[hit.rank] for hit in hits]
+    except IndexError:
+        return None
 
 
 async def _documents(

@@ -93,7 +93,7 @@ def plan_facets(
             continue
         within = parameters.within.get(name)
         requests.append(FacetRequest(name, leaves_out_own, num_live_wanted, within, wants_missing))
-        if is_summed_up(spec) and (leaves_out_own or within is not None):
+        if (leaves_out_own or within is not None) and is_summed_up(spec):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
 
