@@ -181,14 +181,17 @@ async def _unmet_comparisons(
 
     They are those of texts with numbers, and those with the empty text, whatever the items have.
     """
-    compared = [one for clause in parameters.filters for one in comparisons_of(clause.filter)]
-    ranges = [one for one in compared if isinstance(one, Range)]
-    unmet = [
-        f'a condition compares {one.field[:100]!r} with "", which equals no value; IS EMPTY finds '
-        "empty texts"
-        for one in compared
-        if not isinstance(one, Range) and "" in one.values
-    ][:GUESSES_MAX]
+    ranges: list[Range] = []
+    unmet: list[str] = []
+    for clause in parameters.filters:
+        for one in comparisons_of(clause.filter):
+            if isinstance(one, Range):
+                ranges.append(one)
+            elif "" in one.values and len(unmet) < GUESSES_MAX:
+                unmet.append(
+                    f'a condition compares {one.field[:100]!r} with "", which equals no value; '
+                    "IS EMPTY finds empty texts"
+                )
     if not ranges or parameters.key_filter is not None:
         return unmet
     counted = cache.statistics.existing_fields.kinds

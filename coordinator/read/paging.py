@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from common.protocol.messages import FetchRequest, SearchResponse, TermsRequest
 from common.protocol.methods import FETCH
@@ -156,7 +157,7 @@ class Paging:
         )
 
 
-class _Page(NamedTuple):
+class _Page(Struct, frozen=True):
     """The hits of a page, out of those that the shards sent."""
 
     pinned: PinnedOnPage

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Generator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -52,7 +52,7 @@ INLINE_HITS_MAX: Final = 40
 less than a second round trip."""
 
 
-class Retrieval(NamedTuple):
+class Retrieval(Struct, frozen=True):
     """What a search retrieves from each shard, apart from what its parameters request."""
 
     num_hits: int = 0
@@ -273,7 +273,7 @@ def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, Sear
     return [(i, response) for i, response in enumerate(responses) if response is not None]
 
 
-class _Ranking(NamedTuple):
+class _Ranking(Struct, frozen=True):
     """What the scores of a search are made of, where anything depends on scores."""
 
     scored: ScoredQuery

@@ -251,7 +251,10 @@ async def rendered_search(
 ) -> bytes:
     """Return the JSON of a search; long facets and ranges yield the event loop."""
     facets = ranges = None
-    if result.facets and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
+    if (
+        parameters.num_buckets_max > BUCKETS_FAST_MAX
+        and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX
+    ):
         facets = await services.scheduler.run(lane, facet_members(result.facets))
     if result.ranges and sum([len(one.keys) for one in result.ranges]) > RANGE_BUCKETS_FAST_MAX:
         ranges = await services.scheduler.run(lane, range_pieces(result.ranges))

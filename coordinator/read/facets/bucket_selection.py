@@ -260,7 +260,7 @@ def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
 def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[int]:
     """Return the first values by (chosen,) count descending, key ascending."""
     values, merged, counts, accepts, chosen, order = candidates
-    on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
+    on_top = chosen if chosen and order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
     best = _top(values, merged, counts, k, order.collation) if k else []
     if on_top:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.protocol.messages import SearchResponse
@@ -29,7 +30,7 @@ ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
 
 
-class Numbering(NamedTuple):
+class Numbering(Struct, frozen=True):
     """The coordinator's numbers of the values that shards have counted."""
 
     to_number: NDArray[np.uint32]
@@ -234,7 +235,13 @@ class CountsReader:
         sums, touched = self._sums.sums, self._sums.touched
         try:
             num_touched = add_packed(
-                self._packed, self._ends, self._shards, *numbering, sums, touched
+                self._packed,
+                self._ends,
+                self._shards,
+                numbering.to_number,
+                numbering.is_same,
+                sums,
+                touched,
             )
             return MergedCounts(
                 sums[:num_values],
