@@ -172,7 +172,6 @@ def page_of_buckets(
     candidates = _candidates(values, merged, selected, order, accepts)
     first = _first_by_count if order.is_by_count else _first_by_keys
     page = first(candidates, offset + limit)[offset : offset + limit]
-    # Most of the time of a short page would be a loop in Python.
     counts = map(candidates.counts.item, page)
     is_chosen = map(candidates.chosen.__contains__, page)
     return list(map(Bucket, values.texts_of(page), counts, is_chosen))
