@@ -110,12 +110,12 @@ class Router:
             NotFound: there is no such path.
             MethodNotAllowed: the path exists for other methods (`details["allow"]`).
         """
-        nodes = self._nodes(segments)
+        nodes: list[_Node] = []
+        _collect(self._root, segments, 0, nodes)
         for node in nodes:
             route = node.routes.get(method)
             if route is not None:
                 return route, [segments[position] for position in node.arguments]
-        nodes = [node for node in nodes if node.routes]
         instead = page_instead(method, segments)
         if not nodes:
             is_name = len(segments) > 1 and segments[0][:1] == "_" and instead is None
@@ -133,25 +133,33 @@ class Router:
 
     def _near(self, segments: list[str]) -> str | None:
         """Return a hint at the page whose last segment is most like a path's; None: none is."""
+        nodes: list[_Node] = []
         *parents, last = segments
-        known = [name for node in self._nodes(parents) for name in node.literals]
+        _collect(self._root, parents, 0, nodes, needs_routes=False)
+        known = [name for node in nodes for name in node.literals]
         near = difflib.get_close_matches(last[:100], known, n=1)
         return f"did you mean /{'/'.join([*parents, near[0]])[:200]}?" if near else None
 
-    def _nodes(self, segments: list[str]) -> list[_Node]:
-        """Return the nodes that a path leads to, literal ones first."""
-        nodes = [self._root]
-        for position, segment in enumerate(segments):
-            # No system path starts with an argument: `_x` is never an index.
-            may_be_argument = segment and (position or not is_reserved(segment))
-            children = []
-            for node in nodes:
-                literal = node.literals.get(segment)
-                if literal is not None:
-                    children.append(literal)
-                    if segment == ALL_INDEXES:
-                        continue
-                if node.argument is not None and may_be_argument:
-                    children.append(node.argument)
-            nodes = children
-        return nodes
+
+def _collect(
+    node: _Node,
+    segments: list[str],
+    position: int,
+    found: list[_Node],
+    *,
+    needs_routes: bool = True,
+) -> None:
+    """Append the nodes (with routes) that the rest of a path leads to, literal ones first."""
+    if position == len(segments):
+        if node.routes or not needs_routes:
+            found.append(node)
+        return
+    segment = segments[position]
+    literal = node.literals.get(segment)
+    if literal is not None:
+        _collect(literal, segments, position + 1, found, needs_routes=needs_routes)
+        if segment == ALL_INDEXES:
+            return
+    # No system path starts with an argument: `_x` is never an index.
+    if node.argument is not None and segment and (position or not is_reserved(segment)):
+        _collect(node.argument, segments, position + 1, found, needs_routes=needs_routes)
