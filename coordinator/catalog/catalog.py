@@ -176,6 +176,10 @@ class Catalog:
         # It may have been renamed.
         return next((one for one in self.indexes.values() if one.number == index.number), None)
 
+    def has_number(self, number: int) -> bool:
+        """Return whether there is an index of this number, whatever its name."""
+        return any(one.number == number for one in self.indexes.values())
+
     def section(self, name: str) -> dict[str, Any]:
         """Return the content of a section; do not modify it."""
         return self.state.sections.get(name, {})

@@ -39,6 +39,7 @@ export async function loadSchema(index, signal) {
   const display = configuration.display ?? {};
   return {
     display,
+    rules: configuration.rules ?? [],
     /** How many words must match, unless the index itself says something else than all. */
     match: configuration.match === "all" ? "auto" : configuration.match,
     items: stats.items,

@@ -182,3 +182,27 @@ def test_the_reference_is_linked(page: Any, expect: Any) -> None:
     page.get_by_role("navigation", name="Main").get_by_role("link", name="API").click()
 
     expect(page).to_have_url(re.compile("/_docs$"))
+
+
+def test_pinned_items_name_the_rule_that_applied(
+    page: Any, service: Service, expect: Any, axe: str
+) -> None:
+    rules = [
+        {"when": {"query": {"is": "thing"}}, "pin": [BIG_ID, {"id": "a/7 b", "position": 2}]},
+        {"name": "all year", "pin": ["a/7 b"]},
+        {"name": "later", "when": {"query": {"is": "other"}}, "pin": ["a/1 b"]},
+    ]
+    service.make_index("pinned", {"rules": rules}, THINGS)
+    page.goto("/dashboard/pinned?q=thing")
+    marks = page.locator(".item .item-pin")
+    expect(marks).to_have_text(["Pinned by “rule 1”", "Pinned by “rule 1”"])
+    pinned = page.locator(".item").filter(has=page.locator(".item-pin"))
+    expect(pinned.locator("h2")).to_have_text(["Thing 0", "Thing 7"])
+    assert violations(page, axe) == []
+    page.goto("/dashboard/pinned?q=thing+7&view=table")
+    expect(page.locator("th .item-pin")).to_have_text(["Pinned by “all year”"])
+    assert violations(page, axe) == []
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.goto("/dashboard/pinned?q=thing")
+    expect(marks.first).to_be_visible()
+    assert violations(page, axe) == []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import numpy as np
+import pytest
 
 from common.deadline import NEVER
-from common.errors import DeadlineExceeded
+from common.errors import DeadlineExceeded, Unavailable
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.cluster.shard_copies import STALLED_SECONDS
@@ -101,6 +103,7 @@ async def test_a_copy_that_stands_still_is_asked_no_longer_than_it_is_read() -> 
         OwnPlacement,
         SimpleNamespace(
             _cluster=SimpleNamespace(here={}),
+            _host=SimpleNamespace(catalog=SimpleNamespace(has_number=lambda number: True)),
             _known=SimpleNamespace(others={"a": full, "b": other}),
             _placed=SimpleNamespace(shards=[SimpleNamespace(host=full)]),
         ),
@@ -110,3 +113,35 @@ async def test_a_copy_that_stands_still_is_asked_no_longer_than_it_is_read() -> 
 
     assert found.outcomes == bytes([Outcome.UPDATED])
     assert 0 < full.waited_ms <= 1000 * STALLED_SECONDS
+
+
+async def test_a_deleted_index_is_not_asked_for_until_the_deadline() -> None:
+    """Its other host had restarted, and knows neither the index nor what became of the write."""
+    forgetful = _OtherHost("a", stands_still=True)
+    placement = SimpleNamespace(
+        _cluster=SimpleNamespace(here={}),
+        _host=SimpleNamespace(catalog=SimpleNamespace(has_number=lambda number: False)),
+        _known=SimpleNamespace(others={"a": forgetful}),
+        _placed=SimpleNamespace(shards=[SimpleNamespace(host=forgetful)] * NUM_SHARDS),
+    )
+    tasks, own = HostTasks(), PendingChanges()
+    host = SimpleNamespace(
+        serving=SimpleNamespace(wait_for=AsyncMock()),
+        cluster=SimpleNamespace(here={}),
+        settings=SimpleNamespace(write_timeout_ms=1_000),
+    )
+    placed = SimpleNamespace(pending=set())
+    groups = CrossHostGroups(cast(Any, host), cast(Any, placed), cast(Any, _Applier()), own, tasks)
+    groups.ask_others = partial(OwnPlacement.outcomes, cast(OwnPlacement, placement))
+    batch = WriteBatch(1, 8, items=operations_of([(Operation.PUT, b"7", b'{"id":7}')]))
+    group = WriteGroup.of(1, [batch])
+    change = PendingChange([batch], asyncio.get_running_loop().create_future())
+    own["a"] = change
+
+    await groups.apply(DividedGroup(5, group, group.divide(NUM_SHARDS, 5)), "a", change)
+
+    async with asyncio.timeout(10):
+        with pytest.raises(Unavailable, match="the index was deleted after the write"):
+            await batch.future
+    assert (own, placed.pending) == ({}, set())
+    await tasks.stop()

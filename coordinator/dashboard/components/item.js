@@ -29,7 +29,8 @@ const ENTITIES = {
 
 /**
  * @param {object} item as it came, with _highlight, _score and _score_details where asked for
- * @param {{index: string, schema: object, state: object, scoreMax: number, changed: Function}} page
+ * @param {{index: string, schema: object, state: object, scoreMax: number, pinnedBy: Map,
+ *     changed: Function}} page
  */
 export function createItem(item, page) {
   const stored = storedFields(item);
@@ -45,6 +46,7 @@ export function createItem(item, page) {
       "header",
       { class: "item-head" },
       heading,
+      pinMark(item, page),
       hasId && titleField !== "id" && h("code", { class: "item-id" }, String(stored.id)),
       hasId && h("div", { class: "item-actions" }, itemActions(page, stored.id, title)),
     ),
@@ -62,6 +64,27 @@ export function createItem(item, page) {
         ),
     item._score_details && explanation(item, page.scoreMax),
   );
+}
+
+/**
+ * Which items the rules that applied to a search have pinned: name of the rule by id.
+ *
+ * @param {object[]} rules of the configuration
+ * @param {string[]} applied names of those that applied
+ */
+export function pinnedBy(rules, applied) {
+  return new Map(
+    rules
+      .filter(({ name }) => applied.includes(name))
+      .flatMap(({ name, pin = [] }) => pin.map(({ id }) => [String(id), name]))
+      .reverse(), // of two rules that pin an item, the first one counts
+  );
+}
+
+/** The remark that a rule has put an item at its place, or null. */
+export function pinMark(item, page) {
+  const rule = page.pinnedBy.get(String(item.id));
+  return rule === undefined ? null : h("span", { class: "tag item-pin" }, `Pinned by “${rule}”`);
 }
 
 /** The heading of an item, as a link to its page. */

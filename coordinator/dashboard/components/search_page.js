@@ -6,7 +6,7 @@ import { drawChips } from "./chips.js";
 import { configureDialog } from "./configuration.js";
 import { button, fill, h, icon, refill } from "./dom.js";
 import { createFacet } from "./facet.js";
-import { createItem } from "./item.js";
+import { createItem, pinnedBy } from "./item.js";
 import { createMap } from "./map.js";
 import { createTable } from "./table.js";
 import { createTree } from "./tree.js";
@@ -271,7 +271,14 @@ export function createSearchPage({
   function drawResults(state, answer) {
     const { items } = answer.data;
     const totals = items.map((item) => scoreParts(item).reduce((sum, part) => sum + part.value, 0));
-    const context = { index, schema, state, scoreMax: Math.max(0, ...totals), changed };
+    const context = {
+      index,
+      schema,
+      state,
+      scoreMax: Math.max(0, ...totals),
+      pinnedBy: pinnedBy(schema.rules, answer.meta?.rules ?? []),
+      changed,
+    };
     if (items.length > 0)
       fill(
         results,

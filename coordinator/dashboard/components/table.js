@@ -2,7 +2,7 @@
 
 import { fieldTitle } from "../format.js";
 import { h } from "./dom.js";
-import { linkedTitle, storedFields, valueNodes } from "./item.js";
+import { linkedTitle, pinMark, storedFields, valueNodes } from "./item.js";
 
 const COLUMNS_MAX = 12;
 /** Values up to this long, such as dates, stay on one line. */
@@ -57,7 +57,7 @@ function row(item, columns, page) {
     {},
     columns.map((field) =>
       field === schema.titleField
-        ? h("th", { scope: "row", dir: "auto" }, linkedTitle(item, page))
+        ? h("th", { scope: "row", dir: "auto" }, linkedTitle(item, page), pinMark(item, page))
         : h(
             "td",
             { dir: "auto", class: isShort(stored[field]) ? "short" : null },

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from common.deadline import NEVER
-from common.errors import Unavailable
+from common.errors import ServiceError, Unavailable
 from common.protocol.messages import ApplyResponse, OutcomesRequest
 from common.protocol.methods import OUTCOMES
 from coordinator.cluster.shard_copies import PlacedShards
@@ -36,7 +36,8 @@ class CrossHostGroups:
 
     Attributes:
         ask_others: returns the outcomes of a group, given the number of its index, its seq and a
-            shard of another host, however long that takes.
+            shard of another host, however long that takes; raises a `ServiceError` if no host can
+            know them any more.
     """
 
     ask_others: Callable[[int, int, int], Awaitable[ApplyResponse]]
@@ -90,7 +91,11 @@ class CrossHostGroups:
         try:
             # Requests past their deadline have been answered: outcome unknown.
             await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
+            if asking.done() and (error := asking.exception()) is not None:
+                if not isinstance(error, ServiceError):
+                    raise error
+                own.fail(error)
+            elif asking.done():
                 answers = {**answers, **dict(zip(elsewhere, asking.result(), strict=True))}
                 ordered = [answers[shard] for shard in parts]
                 outcomes, text_ids = joined(group.num_operations, parts, ordered)

@@ -42,6 +42,11 @@ class PendingChange:
                 batch.future.set_result(AppliedBatch(outcomes[first:last].copy(), seq, own))
             first = last
 
+    def fail(self, error: ServiceError) -> None:
+        """Answer the requests of a group: the outcome is unknown."""
+        for batch in self.batches:
+            batch.fail(unconfirmed(batch, error.message))
+
     def conclude(self, is_in_force: bool = True) -> None:
         """Note that the entry has been applied here, or is in the log at least."""
         if not self.applied.done():
@@ -54,7 +59,6 @@ class PendingChanges(dict[str, PendingChange]):
     def fail(self, error: ServiceError) -> None:
         """Answer all requests: the outcome is unknown."""
         for own in self.values():
-            for batch in own.batches:
-                batch.fail(unconfirmed(batch, error.message))
+            own.fail(error)
             own.applied.cancel()
         self.clear()

@@ -171,7 +171,12 @@ class OwnPlacement:
     # --- what the log asks
 
     async def outcomes(self, index: int, seq: int, shard: int) -> ApplyResponse:
-        """Return the outcomes of a group on a shard of another host, however long that takes."""
+        """Return the outcomes of a group on a shard of another host, however long that takes.
+
+        Raises:
+            Unavailable: its index was deleted, and the host asked has forgotten them (it has
+                restarted, say): no copy can tell them any more.
+        """
         request = GroupOutcomesRequest(index, seq, shard)
         failed: set[str] = set()
         while True:
@@ -188,6 +193,10 @@ class OwnPlacement:
                 except ServiceError as error:
                     _log.debug("outcomes not known yet", seq=seq, shard=shard, reason=error.message)
                 failed = set() if hosts[0].address in failed else {*failed, hosts[0].address}
+                if not self._host.catalog.has_number(index):
+                    raise Unavailable(
+                        "the index was deleted after the write; its outcome is not known any more"
+                    )
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     def hosts_called(self, name: str) -> list[OtherHost]:
