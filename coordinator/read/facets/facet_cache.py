@@ -146,11 +146,9 @@ class FacetCache:
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
         """Return (shard, counts, first unknown number) of each dictionary that is not known."""
         missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
-        shards = [shard for shard, _ in answers]
-        for of_shards in zip(*[answer.facets for _, answer in answers], strict=True):
-            known = self.values(of_shards[0].field).known
-            for shard, counts in zip(shards, of_shards, strict=True):
-                epoch, num_known = known[shard]
+        for shard, answer in answers:
+            for counts in answer.facets:
+                epoch, num_known = self.values(counts.field).known[shard]
                 if epoch != counts.epoch or num_known < counts.num_values:
                     start = num_known if epoch == counts.epoch else 0
                     missing.setdefault((shard, counts.field), (shard, counts, start))
