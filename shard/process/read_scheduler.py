@@ -56,9 +56,10 @@ class ReadScheduler:
         An index that takes too much of it reads on a thread while others are read.
         """
         began = self._share.begin(index)
-        if self._share.is_exceeded(index):
+        is_alone = self._share.is_alone(index)
+        if not is_alone and self._share.is_exceeded(index):
             return self._run_apart(index, read, began)
-        if not self._scheduler.has_time(index, is_alone=self._share.is_alone(index)):
+        if not self._scheduler.has_time(index, is_alone=is_alone):
             return self._run_later(index, read)
         try:
             response = read()

@@ -11,7 +11,7 @@ If the search does not count a group's facet, the group's clauses are common one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
 from common.query_syntax_tree import Filter
-from shard.collect.facets.bucket_counts import all_ranges, group_of
+from shard.collect.facets.bucket_counts import group_of
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.top_hits.segment_top_k import first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
@@ -103,10 +103,11 @@ def _plan(request: SearchRequest) -> _Plan:
     """Group the clauses of a search by the counts that they narrow."""
     if not request.filters:
         return _NO_CLAUSES
-    facets = [*request.facets, *[one.facet for one in request.value_statistics]]
+    counted: list[FacetRequest | RangeRequest] = [*request.facets, *request.ranges]
+    if request.value_statistics:
+        counted += [one.facet for one in request.value_statistics]
     if request.cube is not None:
-        facets += [one.facet for one in request.cube.facets]
-    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *all_ranges(request))
+        counted += [*[one.facet for one in request.cube.facets], *request.cube.ranges]
     if not counted:
         return _Plan(tuple([clause.filter for clause in request.filters]), _NO_CLAUSES.groups)
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}

@@ -92,11 +92,11 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
                 return True
     conditions = [one.filter for one in request.filters]
     conditions += [one.filter for one in request.factors]
-    return any(
-        filter_bitsets.is_slow(snapshot, view, condition)
-        for condition in conditions
-        for view in snapshot.views
-    )
+    for condition in conditions:
+        for view in snapshot.views:
+            if filter_bitsets.is_slow(snapshot, view, condition):
+                return True
+    return False
 
 
 def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool:

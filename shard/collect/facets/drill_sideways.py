@@ -53,6 +53,8 @@ class CountedMatches:
 
     def scope_of_facet(self, request: FacetRequest) -> Scope:
         """Return the scope of a facet's counts; of elements, without the clauses on these."""
+        if not self._facets:
+            return None
         if request.within is not None:
             return self.scope(elements_of(request.within.field), leaves_out_own=True)
         return self.scope(request.field, leaves_out_own=request.leaves_out_own)

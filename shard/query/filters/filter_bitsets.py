@@ -102,7 +102,9 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
     Returns:
         Bitset; shared, do not write to it.
     """
-    match condition:
+    match condition:  # the most frequent ones first
+        case AnyOf() | Range():
+            return _resolve_leaf(snapshot, view, condition)
         case And(children=children):
             return _combine(snapshot, view, children, np.bitwise_and, full_bitset)
         case Or(children=children):
@@ -121,7 +123,7 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return _rows(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
         case Ids(ids=ids):
             return bitset_of(docs_with_ids(snapshot, view, ids)[1], view.segment.num_docs)
-        case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
+        case AllOf() | StartsWith() | Contains():
             return _resolve_leaf(snapshot, view, condition)
         case Under():
             return _under(snapshot, view, condition)
@@ -160,22 +162,7 @@ def docs_with_ids(
 
 def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
     """Return whether a filter needs a text column that is not cached yet, or scans many keys."""
-    match condition:
-        case And(children=children) | Or(children=children):
-            return any(is_slow(snapshot, view, child) for child in children)
-        case Not(child=child):
-            return is_slow(snapshot, view, child)
-        case Same(condition=inner):
-            elements = element_view(snapshot, view.segment, condition.field)
-            return elements is not None and is_slow(snapshot, elements.view, inner)
-        case Exists() | IsNull() | IsEmpty() | NumElements() | Ids():
-            return False
-        case GeoRadius() | GeoBox() | GeoPolygon():
-            return False
-        case Under():
-            num_keys = snapshot.dictionary_lengths.get(condition.field, 0)
-            key = (view.segment.uid, condition, None)
-            return num_keys > KEYS_FAST_MAX and FILTER_CACHE.get(key) is None
+    match condition:  # the most frequent ones first
         case AllOf(values=values) if len(values) > _VALUES_FAST_MAX:
             return True
         case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
@@ -193,6 +180,21 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return needs_texts(snapshot, view, field) or _looks_up_many_texts(
                 snapshot, view, field, condition
             )
+        case And(children=children) | Or(children=children):
+            return any(is_slow(snapshot, view, child) for child in children)
+        case Not(child=child):
+            return is_slow(snapshot, view, child)
+        case Same(condition=inner):
+            elements = element_view(snapshot, view.segment, condition.field)
+            return elements is not None and is_slow(snapshot, elements.view, inner)
+        case Exists() | IsNull() | IsEmpty() | NumElements() | Ids():
+            return False
+        case GeoRadius() | GeoBox() | GeoPolygon():
+            return False
+        case Under():
+            num_keys = snapshot.dictionary_lengths.get(condition.field, 0)
+            key = (view.segment.uid, condition, None)
+            return num_keys > KEYS_FAST_MAX and FILTER_CACHE.get(key) is None
         case _:
             assert_never(condition)
 
