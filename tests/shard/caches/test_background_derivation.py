@@ -112,6 +112,7 @@ def test_searches_leave_it_to_another_thread(
     monkeypatch.setattr(read_scheduler, "BACKGROUND_TASKS", tasks)
     monkeypatch.setattr("shard.segment.columns.sort_columns.BACKGROUND_TASKS", tasks)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
+    monkeypatch.setattr(LoopShare, "is_alone", lambda *_: not is_apart)
     monkeypatch.setattr(LoopShare, "is_exceeded", lambda *_: is_apart)
     searchers: set[str] = set()
     search_shard = searcher.search
