@@ -275,18 +275,14 @@ def scalar_fields_of(condition: Filter) -> Iterator[str]:
 
 def comparisons_of(condition: Filter) -> Iterator[Range | AnyOf | AllOf]:
     """Yield the comparisons of values, by order or for equality, also those within one element."""
-    match condition:
-        case Range() | AnyOf() | AllOf():  # most filters are nothing else
-            yield condition
-        case Same(_, within):
-            yield from comparisons_of(within)
-        case And(children) | Or(children):
-            for child in children:
-                yield from comparisons_of(child)
-        case Not(child):
-            yield from comparisons_of(child)
-        case _:
-            pass
+    for leaf in _leaves(condition):
+        match leaf:
+            case Range() | AnyOf() | AllOf():
+                yield leaf
+            case Same(_, within):
+                yield from comparisons_of(within)
+            case _:
+                pass
 
 
 def fields_of(condition: Filter) -> Iterator[str]:

@@ -20,7 +20,7 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
 from common.query_syntax_tree import Filter
-from shard.collect.facets.bucket_counts import group_of
+from shard.collect.facets.bucket_counts import all_ranges, group_of
 from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.top_hits.segment_top_k import first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
@@ -103,11 +103,10 @@ def _plan(request: SearchRequest) -> _Plan:
     """Group the clauses of a search by the counts that they narrow."""
     if not request.filters:
         return _NO_CLAUSES
-    counted: list[FacetRequest | RangeRequest] = [*request.facets, *request.ranges]
-    if request.value_statistics:
-        counted += [one.facet for one in request.value_statistics]
+    counted: list[FacetRequest | RangeRequest] = [*request.facets, *all_ranges(request)]
+    counted += [one.facet for one in request.value_statistics]
     if request.cube is not None:
-        counted += [*[one.facet for one in request.cube.facets], *request.cube.ranges]
+        counted += [one.facet for one in request.cube.facets]
     if not counted:
         return _Plan(tuple([clause.filter for clause in request.filters]), _NO_CLAUSES.groups)
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}

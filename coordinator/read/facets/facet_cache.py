@@ -148,8 +148,9 @@ class FacetCache:
         missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
         for shard, answer in answers:
             for counts in answer.facets:
-                epoch, num_known = self.values(counts.field).known[shard]
-                if epoch != counts.epoch or num_known < counts.num_values:
+                values = self.values(counts.field)
+                if values.lacks(shard, counts.epoch, counts.num_values):
+                    epoch, num_known = values.known[shard]
                     start = num_known if epoch == counts.epoch else 0
                     missing.setdefault((shard, counts.field), (shard, counts, start))
         return list(missing.values())

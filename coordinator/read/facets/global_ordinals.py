@@ -10,7 +10,7 @@ texts are these, and are they the same?
     to_number[1]           [2, 0]                               merged[to_number[s]] += counts[s]
 
 A shard's response names the epoch and length of its dictionary. If our map is shorter or of another
-epoch, we fetch the missing part once (`known`, `extend`) before adding up the counts
+epoch, we fetch the missing part once (`lacks`, `extend`) before adding up the counts
 (`summed_counts`).
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
@@ -116,6 +116,11 @@ class FacetValues:
     def arena(self, start: int, end: int) -> KeyArena:
         """Return the values of the numbers [start, end), which never change."""
         return self._dictionary.arena(start, end)
+
+    def lacks(self, shard: int, epoch: int, num_values: int) -> bool:
+        """Return whether any of the first values of a shard's dictionary are not known yet."""
+        known_epoch, num_known = self.known[shard]
+        return known_epoch != epoch or num_known < num_values
 
     async def make_room(self, values: KeyArena) -> None:
         """Make room for some more values; arrays of many values are enlarged on a thread.

@@ -54,8 +54,7 @@ def numbering_of(values: FacetValues, answers: ShardResponses, position: int) ->
     numbering = Numbering(values.to_number, values.is_same)  # before the epochs, see `extend`
     for shard, answer in answers:
         part = answer.facets[position]
-        epoch, num_known = values.known[shard]
-        if epoch != part.epoch or num_known < part.num_values:
+        if values.lacks(shard, part.epoch, part.num_values):
             raise renumbered(part.field, shard)
     return numbering
 

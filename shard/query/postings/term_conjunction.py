@@ -198,6 +198,20 @@ def add_dense(searched: SearchedLists, plan: TermPlan, docs: U32Array, scores: I
 
 
 @kernel
+def _read_for(
+    searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array
+) -> tuple[U32Array, I64Array]:
+    """Read the list of one of the terms; return those of the documents that have it, their t."""
+    bits = searched.bits
+    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
+    add_docs(bits, docs)
+    wanted = Wanted(bits, docs, True)
+    count = scan(searched.scored, scored_term(plan, i), wanted, True, matched, scan_scratch())
+    reset_bitset(bits, docs)
+    return matched.docs[:count], matched.totals[:count]
+
+
+@kernel
 def add_read(
     searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
 ) -> None:
@@ -205,13 +219,8 @@ def add_read(
 
     Its posting list is read.
     """
-    bits = searched.bits
-    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
-    add_docs(bits, docs)
-    wanted = Wanted(bits, docs, True)
-    scan(searched.scored, scored_term(plan, i), wanted, True, matched, scan_scratch())
-    reset_bitset(bits, docs)
-    _add_bm25_tf(matched.totals, plan.words.weights[i], searched.k1, scores)
+    _, totals = _read_for(searched, plan, i, docs)
+    _add_bm25_tf(totals, plan.words.weights[i], searched.k1, scores)
 
 
 @kernel
@@ -246,18 +255,12 @@ def _add_read_where_present(
     searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
 ) -> None:
     """Add to those of the documents that have a term what it scores in them, by its list."""
-    bits = searched.bits
-    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
-    add_docs(bits, docs)
-    wanted = Wanted(bits, docs, True)
-    term = scored_term(plan, i)
-    count = scan(searched.scored, term, wanted, True, matched, scan_scratch())
-    reset_bitset(bits, docs)
+    having, totals = _read_for(searched, plan, i, docs)
     at = 0
-    for j in range(count):
-        while docs[at] < matched.docs[j]:
+    for j in range(len(having)):
+        while docs[at] < having[j]:
             at += 1
-        scores[at] += bm25_tf(matched.totals[j], plan.words.weights[i], searched.k1)
+        scores[at] += bm25_tf(totals[j], plan.words.weights[i], searched.k1)
 
 
 @kernel

@@ -27,8 +27,9 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.intrinsics import count_ones
-from common.kernels.types import I64Array, Rows, U8Array, U64Array, int64, uint64
+from common.kernels.types import Rows, U8Array, U64Array, int64, uint64
 from shard.query.pruning.score_bounds import GROUP_SHIFT, GROUPS_PER_WORD
+from shard.segment.doc_sets import NO_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,7 @@ _TILE_WORDS: Final = NUM_PLANES * _TILE
 _GROUP_DOCS: Final = uint64(1 << GROUP_SHIFT)
 _ONE_EACH: Final = uint64(0x0001_0001_0001_0001)
 """The least bit of each group of a word."""
+_NO_CODES: Final = np.zeros((0, 0), np.uint8)
 
 
 @arguments
@@ -109,6 +111,12 @@ def _look_up(codes: U8Array, start: int, numbers: U8Array, lanes: U64Array) -> N
             lanes[word] |= uint64(numbers[codes[first + part]]) << uint64(part << GROUP_SHIFT)
 
 
+@kernel(inline=True, allocates=False)
+def _num_tiles(size: int) -> int:
+    """Return the number of tiles of a bitset of so many words."""
+    return (size + _TILE - 1) >> _TILE_SHIFT
+
+
 @kernel(inline=True)
 def _planes_of(planes: U64Array, tile: int) -> U64Array:
     """Return the planes of a tile."""
@@ -118,27 +126,7 @@ def _planes_of(planes: U64Array, tile: int) -> U64Array:
 @kernel(inline=True)
 def _no_sums(size: int) -> U64Array:
     """Return the planes of the sums 0, for a bitset of so many words."""
-    return np.zeros(((size + _TILE - 1) >> _TILE_SHIFT) * _TILE_WORDS, np.uint64)
-
-
-@kernel
-def add_up(marked: Rows[np.uint64], numbers: I64Array) -> U64Array:
-    """Return the planes of the sums, by document, of the numbers of the bitsets that it is in.
-
-    Args:
-        marked: (bitsets, words).
-        numbers: of each bitset, up to `NUMBER_MAX`, together up to `SUM_MAX`.
-    """
-    num_sets, size = marked.shape
-    planes = _no_sums(size)
-    lanes = np.empty(_TILE, np.uint64)
-    for tile in range((size + _TILE - 1) >> _TILE_SHIFT):
-        start, end = tile * _TILE, min((tile + 1) * _TILE, size)
-        for i in range(num_sets):
-            for word in range(end - start):
-                lanes[word] = uint64(numbers[i]) * _ONE_EACH
-            _add_tile(_planes_of(planes, tile), marked[i, start:end], lanes)
-    return planes
+    return np.zeros(_num_tiles(size) * _TILE_WORDS, np.uint64)
 
 
 @kernel
@@ -152,7 +140,7 @@ def add_up_by_group(sets: BoundedSets, size: int) -> U64Array:
     marked, dense_bits, codes, dense_ranks, numbers = sets
     planes = _no_sums(size)
     lanes = np.empty(_TILE, np.uint64)
-    for tile in range((size + _TILE - 1) >> _TILE_SHIFT):
+    for tile in range(_num_tiles(size)):
         start, end = tile * _TILE, min((tile + 1) * _TILE, size)
         row = 0
         for i in range(len(dense_ranks)):
@@ -166,6 +154,20 @@ def add_up_by_group(sets: BoundedSets, size: int) -> U64Array:
                 first = dense_ranks[i] * size
                 of_set = dense_bits[first + start : first + end]
                 _add_tile(_planes_of(planes, tile), of_set, lanes)
+    return planes
+
+
+def add_up(marked: NDArray[np.uint64], numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the planes of the sums, by document, of the numbers of the bitsets that it is in.
+
+    Args:
+        marked: (bitsets, words).
+        numbers: of each bitset, up to `NUMBER_MAX`, together up to `SUM_MAX`.
+    """
+    num_sets, size = marked.shape
+    of_code_0 = numbers.astype(np.uint8).reshape(num_sets, 1)
+    sets = BoundedSets(marked, NO_BITS, _NO_CODES, np.full(num_sets, -1), of_code_0)
+    planes: NDArray[np.uint64] = add_up_by_group(sets, size)
     return planes
 
 
@@ -183,7 +185,7 @@ def kth_greatest_sum(planes: U64Array, members: U64Array, k: int) -> int:
     least = 0
     for bit in range(NUM_PLANES - 1, -1, -1):
         count = num_more
-        for tile in range((len(same) + _TILE - 1) >> _TILE_SHIFT):
+        for tile in range(_num_tiles(len(same))):
             words = same[tile * _TILE : (tile + 1) * _TILE]
             plane = _planes_of(planes, tile)[bit * _TILE : (bit + 1) * _TILE]
             for word in range(len(words)):
@@ -194,7 +196,7 @@ def kth_greatest_sum(planes: U64Array, members: U64Array, k: int) -> int:
         else:
             num_more = count
             invert = ~uint64(0)
-        for tile in range((len(same) + _TILE - 1) >> _TILE_SHIFT):
+        for tile in range(_num_tiles(len(same))):
             words = same[tile * _TILE : (tile + 1) * _TILE]
             plane = _planes_of(planes, tile)[bit * _TILE : (bit + 1) * _TILE]
             for word in range(len(words)):
@@ -205,18 +207,18 @@ def kth_greatest_sum(planes: U64Array, members: U64Array, k: int) -> int:
 @kernel
 def at_least(planes: U64Array, members: U64Array, least: int) -> U64Array:
     """Return the bitset of those documents whose sums reach a number, at most `SUM_MAX`."""
-    size = len(members)
-    reaching = np.empty(size, np.uint64)
-    for tile in range((size + _TILE - 1) >> _TILE_SHIFT):
-        start, end = tile * _TILE, min((tile + 1) * _TILE, size)
+    reaching = np.empty(len(members), np.uint64)
+    for tile in range(_num_tiles(len(members))):
+        words = members[tile * _TILE : (tile + 1) * _TILE]
         of_tile = _planes_of(planes, tile)
-        for word in range(end - start):
+        out = reaching[tile * _TILE : (tile + 1) * _TILE]
+        for word in range(len(words)):
             more = uint64(0)
-            same = members[start + word]
+            same = words[word]
             for bit in range(NUM_PLANES - 1, -1, -1):
                 plane = of_tile[bit * _TILE + word]
                 wants = uint64(0) - uint64(least >> bit & 1)
                 more |= same & plane & ~wants
                 same &= plane ^ ~wants
-            reaching[start + word] = more | same
+            out[word] = more | same
     return reaching

@@ -68,8 +68,6 @@ _CLAUSES_MAX: Final = 32
 """Of more clauses, too: there may be four bitsets for each."""
 _FIRST_MAX: Final = 2_048
 """Most documents that are scored before the others are compared with the score to reach."""
-_FIRST_MIN: Final = 256
-"""Least of them."""
 _LESSER_SHARE: Final = 0.5
 """Terms that weigh less than this share of a clause's best have a bound of their own."""
 _TIERS: Final = np.array(TIER_OF_KIND)
@@ -128,7 +126,7 @@ def best_of_any_clause(
     if len(allowed):
         hits &= allowed[: len(hits)]
     num_hits = int(count_docs(hits))
-    num_wanted = max(k, num_first(k), _FIRST_MIN)
+    num_wanted = max(k, num_first(k))
     if num_hits <= 2 * num_wanted:
         return hits, _score(evaluation, list_docs(hits, num_hits))
     kept, drift = kept_bounds(evaluation.lists)

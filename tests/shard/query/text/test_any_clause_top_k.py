@@ -78,7 +78,6 @@ def test_the_best_are_those_of_scoring_all(
     query = make_query(shape, [view], [registry], len(items))
     with (
         mock.patch.object(any_clause_top_k, "_ENTRIES_MIN", 0),
-        mock.patch.object(any_clause_top_k, "_FIRST_MIN", 0),
         mock.patch.object(any_clause_top_k, "num_first", lambda k: k),
     ):
         expect_the_best(view, query, registry, k, mask)
@@ -101,7 +100,6 @@ def test_few_documents_are_scored_where_words_have_typos(
     view = SegmentView(make_segment(items, registry))
     num_scored: list[int] = []
     note_scored(num_scored, monkeypatch)
-    monkeypatch.setattr(any_clause_top_k, "_FIRST_MIN", 0)
     monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 0)
     for num_words in (3, 6, 10, 30):
         words = [Word(word, typos=1) for word in choice.sample(vocabulary, num_words)]
@@ -134,7 +132,6 @@ def test_words_that_chain_can_score_twice() -> None:
     )
     with (
         mock.patch.object(any_clause_top_k, "_ENTRIES_MIN", 0),
-        mock.patch.object(any_clause_top_k, "_FIRST_MIN", 0),
         mock.patch.object(any_clause_top_k, "num_first", lambda k: k),
         mock.patch("shard.query.text.strategy.max_score_disjunction.pays_off", return_value=False),
     ):
@@ -163,7 +160,6 @@ def test_bounds_of_groups_leave_out_most_documents(
     query = structs.replace(query, proximity=proximity)
     num_scored: list[int] = []
     note_scored(num_scored, monkeypatch)
-    monkeypatch.setattr(any_clause_top_k, "_FIRST_MIN", 0)
     monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 0)
     numbers = {}
     for name in ("block bounds", "bounds of groups"):
