@@ -59,8 +59,8 @@ def search_answer(requested: AlgoliaSearch, result: SearchResult, total_us: int)
     for facet in result.facets:
         facets[facet.field] = counts_of(facet)
         has_all_values &= len(facet.buckets) < values_max[facet.field]
-        if facet.stats is not None and facet.stats.count:
-            found = facet.stats
+        found = facet.summaries.stats
+        if found is not None and found.count:
             stats[facet.field] = {
                 "min": found.min, "max": found.max, "avg": found.avg, "sum": found.sum
             }  # fmt: skip

@@ -40,7 +40,8 @@ def aggregation(facet: FacetResult) -> dict[str, Any]:
         "position": facet.position,
         "buckets": facet.buckets,
     }
-    stats = facet.stats
+    summaries = facet.summaries
+    stats = summaries.stats
     if stats is not None:
         document["facet_stats"] = {
             "min": stats.min,
@@ -51,10 +52,10 @@ def aggregation(facet: FacetResult) -> dict[str, Any]:
         }
     if facet.missing is not None:
         document["missing"] = facet.missing
-    if facet.cardinality is not None:
-        document["cardinality"] = facet.cardinality
-    if facet.percentiles is not None:
-        document["percentiles"] = facet.percentiles
+    if summaries.cardinality is not None:
+        document["cardinality"] = summaries.cardinality
+    if summaries.percentiles is not None:
+        document["percentiles"] = summaries.percentiles
     return document
 
 

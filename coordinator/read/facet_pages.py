@@ -61,7 +61,7 @@ class FacetPages:
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
-            facet=FacetResult(facet.field, facet.title, facet.position, buckets, None),
+            facet=FacetResult(facet.field, facet.title, facet.position, buckets),
             total=total,
             seq=horizon,
             shards=ShardSummary(self._services.cluster.num_shards, len(outcome.answers)),

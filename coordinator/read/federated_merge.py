@@ -25,7 +25,13 @@ from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
+from coordinator.read.facets.facet_result_types import (
+    NO_SUMMARIES,
+    FacetResult,
+    FacetStats,
+    RangeResult,
+    Summaries,
+)
 from coordinator.read.facets.facet_value_collation import text_key
 from coordinator.read.facets.range_merging import CountedKeys, added_up, finite
 from coordinator.read.hit_merging import comparable
@@ -277,23 +283,22 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
         for key, is_descending in reversed(spec.order.keys):
             buckets.sort(key=columns[key], reverse=is_descending)
         missing = [facet.missing for facet in facets if facet.missing is not None]
+        stats = [one for facet in facets if (one := facet.summaries.stats) is not None]
         found.append(
             FacetResult(
                 name,
                 facets[0].title,
                 facets[0].position,
                 buckets[spec.offset : spec.offset + spec.configuration.size],
-                _merged_stats([one.stats for one in facets if one.stats is not None]),
-                missing=sum(missing) if missing else None,
+                sum(missing) if missing else None,
+                Summaries(_merged_stats(stats)) if stats else NO_SUMMARIES,
             )
         )
     return found
 
 
-def _merged_stats(parts: Sequence[FacetStats]) -> FacetStats | None:
+def _merged_stats(parts: Sequence[FacetStats]) -> FacetStats:
     """Add up statistics."""
-    if not parts:
-        return None
     total = sum([_total(one) for one in parts], Fraction())
     count = sum([one.count for one in parts])
     return FacetStats(

@@ -80,7 +80,6 @@ class FakeSearch:
                     spec.configuration.title,
                     spec.configuration.position,
                     self.buckets,
-                    None,
                 )
                 for spec in parameters.facets
             ],
@@ -148,7 +147,7 @@ class FakeFacetPages:
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
-            facet=FacetResult(facet.field, facet.title, facet.position, self.search.buckets, None),
+            facet=FacetResult(facet.field, facet.title, facet.position, self.search.buckets),
             total=10,
             seq=17,
             shards=ShardSummary(2, 2),

@@ -235,13 +235,12 @@ def _chosen(
 ) -> frozenset[int]:
     """Return the numbers of the selected keys that have a bucket."""
     exists = merged.has_hits if order.hides_chosen_zero else merged.exists
-    return frozenset(
-        number
-        for key in selected
-        if (number := values.number(key)) is not None
-        and exists(number)
-        and (accepts is None or accepts[number])
-    )
+    numbers = []
+    for key in selected:
+        number = values.number(key)
+        if number is not None and exists(number) and (accepts is None or accepts[number]):
+            numbers.append(number)
+    return frozenset(numbers)
 
 
 def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
@@ -263,8 +262,10 @@ def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[int]:
     k = min(num_wanted + len(on_top), len(counts))
     best = _top(values, merged, counts, k, order.collation) if k else []
     if on_top:
-        texts, sort_key = values.texts, text_key(order.collation)
-        first = sorted(on_top, key=lambda n: (-counts.item(n), sort_key(texts[n])))
+        first = list(on_top)
+        if len(first) > 1:
+            texts, sort_key = values.texts, text_key(order.collation)
+            first.sort(key=lambda n: (-counts.item(n), sort_key(texts[n])))
         best = first + [n for n in best if n not in on_top]
     if len(best) >= num_wanted:
         return best

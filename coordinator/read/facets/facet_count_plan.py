@@ -76,22 +76,23 @@ def plan_facets(
         return FacetPlan((), {}, is_total)
     requests = []
     known: dict[str, FacetTotals] = {}
+    uses_totals = is_total and not parameters.allows_partial
     # A range filter is a facet's own filter too, but selects no value.
-    filtered = {clause.facet for clause in parameters.filters}
+    left_out = () if parameters.is_strict else [clause.facet for clause in parameters.filters]
+    selected, within_by_facet = parameters.selected, parameters.within
     for spec in parameters.facets:
         settings = spec.configuration
         name = settings.field
-        selected = bool(parameters.selected.get(name))
-        leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
-        num_live_wanted = ALWAYS if wants_all_buckets or selected else _num_live_wanted(spec)
-        totals = None
-        if is_total and not parameters.allows_partial:
-            totals = cache.totals(name, horizon, num_live_wanted)
+        leaves_out_own = name in left_out and not settings.conjunction
+        any_is_wanted = wants_all_buckets or selected.get(name)
+        num_live_wanted = ALWAYS if any_is_wanted else _num_live_wanted(spec)
         wants_missing = spec.summary.missing
-        if totals is not None and not wants_missing:
-            known[name] = totals
-            continue
-        within = parameters.within.get(name)
+        if uses_totals and not wants_missing:
+            totals = cache.totals(name, horizon, num_live_wanted)
+            if totals is not None:
+                known[name] = totals
+                continue
+        within = within_by_facet.get(name)
         requests.append(FacetRequest(name, leaves_out_own, num_live_wanted, within, wants_missing))
         if (leaves_out_own or within is not None) and is_summed_up(spec):
             requests.append(FacetRequest(name, False, 0))

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import structs
 
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
-from coordinator.read.facets.facet_result_types import FacetResult
+from coordinator.read.facets.facet_result_types import FacetResult, facet_result
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.summed_counts import Accumulator, CountsReader, GroupCounts
 
@@ -47,12 +46,10 @@ def facet_results(
     plan, cache, answers = counted.plan, counted.cache, counted.answers
     horizon = counted.state.horizon
     reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
-    requests = iter((*plan.requests, None))
-    request = next(requests)
+    requests = plan.requests
     at = 0
     for spec in parameters.facets:
-        settings = spec.configuration
-        name = settings.field
+        name = spec.configuration.field
         values = cache.values(name)
         totals = plan.known.get(name)
         missing = None
@@ -60,27 +57,24 @@ def facet_results(
             if spec.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
                 missing += groups[at].num_missing if groups else 0
-            assert request is not None, "a facet that is neither known nor requested"
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
-                    totals = FacetTotals(horizon, counts.kept(), request.num_live_wanted)
+                    totals = FacetTotals(horizon, counts.kept(), requests[at].num_live_wanted)
                     cache.remember(name, totals)
                 else:
                     added = counts.plus(groups[at].counts) if groups else counts
                     buckets = listed_buckets(spec, parameters, values, added, accepted.get(name))
                     summed_up = summaries(spec, values, added)
-            request = next(requests)
             at += 1
-            if request is not None and request.field == name:
+            if at < len(requests) and requests[at].field == name:
                 with reader.next(values) as within_hits:
                     added = within_hits.plus(groups[at].counts) if groups else within_hits
                     summed_up = summaries(spec, values, added)
-                request = next(requests)
                 at += 1
         if totals is not None:
             buckets = _page_of_totals(spec, parameters, cache, totals, accepted.get(name))
             summed_up = summaries(spec, values, totals.counts)
-        yield structs.replace(summed_up, buckets=buckets, missing=missing)
+        yield facet_result(spec, buckets, missing, summed_up)
 
 
 def known_results(
@@ -91,14 +85,13 @@ def known_results(
         return None
     results = []
     for spec in parameters.facets:
-        settings = spec.configuration
         key = _page_key(spec, parameters)
         if key is None or is_summed_up(spec):
             return None
-        page = cache.page(plan.known[settings.field].horizon, key)
+        page = cache.page(plan.known[spec.configuration.field].horizon, key)
         if page is None:
             return None
-        results.append(FacetResult(settings.field, settings.title, settings.position, page, None))
+        results.append(facet_result(spec, page))
     return results
 
 

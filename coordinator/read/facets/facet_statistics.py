@@ -17,7 +17,7 @@ import numpy as np
 
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parsed_parameters import FacetSpec
-from coordinator.read.facets.facet_result_types import FacetResult, FacetStats
+from coordinator.read.facets.facet_result_types import NO_SUMMARIES, FacetStats, Summaries
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.range_merging import finite
 from coordinator.read.facets.summed_counts import MergedCounts
@@ -39,19 +39,15 @@ def is_summed_up(spec: FacetSpec) -> bool:
     return bool(spec.configuration.show_facet_stats or summary.cardinality or summary.percentiles)
 
 
-def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> FacetResult:
-    """Return a facet's result without buckets: the summaries of its counts within the hits."""
-    settings, summary = spec.configuration, spec.summary
-    return FacetResult(
-        settings.field,
-        settings.title,
-        settings.position,
-        [],
-        facet_stats(values, counts) if settings.show_facet_stats else None,
-        cardinality=int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
-        percentiles=percentiles(values, counts, summary.percentiles)
-        if summary.percentiles
-        else None,
+def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> Summaries:
+    """Return the summaries of a facet's counts within the hits, those that are requested."""
+    if not is_summed_up(spec):
+        return NO_SUMMARIES
+    summary = spec.summary
+    return Summaries(
+        facet_stats(values, counts) if spec.configuration.show_facet_stats else None,
+        int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
+        percentiles(values, counts, summary.percentiles) if summary.percentiles else None,
     )
 
 

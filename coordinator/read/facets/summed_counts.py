@@ -167,11 +167,13 @@ class MergedCounts:
         """Return whether any live document has the value."""
         if number >= len(self.counts):
             return False  # added after these counts were made
-        return bool(self.counts[number] > 0 or (self.live is not None and self.live.has(number)))
+        if self.counts.item(number) > 0:
+            return True
+        return (live := self.live) is not None and live.has(number)
 
     def has_hits(self, number: int) -> bool:
         """Return whether any counted document has the value."""
-        return number < len(self.counts) and bool(self.counts[number] > 0)
+        return number < len(self.counts) and self.counts.item(number) > 0
 
     def kept(self) -> MergedCounts:
         """Return a copy of the counts."""

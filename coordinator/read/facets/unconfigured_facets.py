@@ -19,7 +19,7 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
-from coordinator.read.facets.facet_result_types import FacetResult
+from coordinator.read.facets.facet_result_types import FacetResult, facet_result
 from coordinator.read.facets.facet_statistics import is_summed_up, summaries
 from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
@@ -82,10 +82,11 @@ def field_results(
             first += 1
         accepts = accept_keys(values, analyzer, None, spec.key_query, typos=spec.key_typos)
         results.append(
-            structs.replace(
+            facet_result(
+                spec,
+                listed_buckets(spec, parameters, values, counts, accepts),
+                missing if spec.summary.missing else None,
                 summaries(spec, *within_hits),
-                buckets=listed_buckets(spec, parameters, values, counts, accepts),
-                missing=missing if spec.summary.missing else None,
             )
         )
     return sorted(results, key=lambda one: one.field)

@@ -525,7 +525,7 @@ def test_a_text_without_a_mark_is_not_said_to_be_highlighted() -> None:
 def test_an_answer_says_whether_all_values_of_a_facet_are_listed() -> None:
     buckets = [Bucket("a", 2, False), Bucket("b", 1, False)]
     for size, is_whole in ((3, True), (2, False)):
-        facet = FacetResult("brand", "Brand", 0, buckets, None)
+        facet = FacetResult("brand", "Brand", 0, buckets)
         result = msgspec.structs.replace(found(b"{}"), facets=[facet])
         answer = search_answer(read(facets=["brand"], maxValuesPerFacet=size), result, 7_000)
         assert answer["exhaustive"]["facetValues"] is is_whole
