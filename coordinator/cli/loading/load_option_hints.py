@@ -231,6 +231,8 @@ def _mention_no_rows(source: Source, reading: ReadOptions) -> None:
         return
     if not source.num_bad:
         echo(f"facetd: {source.name} names columns but has no rows", err=True)
+    elif any(column.name in reading.kinds for column in source.columns):
+        return  # the errors name the values that are not of the kind that --type says
     elif source.num_bad > 1 and reading.has_header and not reading.column_names:
         echo(
             "facetd: no row fits the first line; if the columns are named in a later line, remove "

@@ -258,7 +258,7 @@ def _note_written(kept: Bounds, segment: Segment, choice: Hashable, num_bytes: i
 
 
 def make_block_bounds(lists: TermLists, kept: Bounds, term: int) -> tuple[int, int]:
-    """Compute the block bounds of a term unless they are known; return which skip rows are its."""
+    """Compute the block bounds of a term unless they are known; return its range of skip rows."""
     skip_starts = lists.index.lists.skip_starts
     start, end = int(skip_starts[term]), int(skip_starts[term + 1])
     if start == end or kept.is_known[start]:

@@ -207,6 +207,15 @@ def test_what_is_no_date_is_refused_with_its_line(tmp_path: Path) -> None:
     assert "line 4: '2024' is not a date such as 31.12.2024" in result.stderr
 
 
+def test_rows_that_only_a_wrong_kind_refuses_do_not_blame_the_header(tmp_path: Path) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id,name\n1,Sea\n2,Sky\n")
+    options = ["--type", "name=integer", "--dry-run", "--port", "1"]
+    result = CliRunner().invoke(main, ["load", str(file), *options])
+    assert "'Sea'" in result.stderr
+    assert "no row fits the first line" not in result.stderr
+
+
 @pytest.mark.parametrize(("rows", "is_said"), [("", True), ("1,Sea\n", False)])
 def test_a_table_without_rows_is_named(tmp_path: Path, rows: str, is_said: bool) -> None:
     file = tmp_path / "books.csv"
