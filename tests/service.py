@@ -1,7 +1,8 @@
 """The real service for tests: processes, ports, signals, and a plain HTTP client.
 
-`Service` starts `facetd serve` exactly as a user does and knows nothing of its inside: what it can
-see is HTTP, the process tree and files. Tests that need a cluster take it from here.
+`Service` runs `facetd serve` and knows nothing of its inside: what it can see is HTTP, the process
+tree and files. It starts it as a user does, except where many tests run in parallel: there it is
+forked (`tests.forking`). Tests that need a cluster take it from here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
+
+from tests import forking
+from tests.forking import ForkedCommand
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 90
@@ -200,6 +204,7 @@ class Service:
         environment: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         wrapper: tuple[str, ...] = (),
+        is_forked: bool = True,
     ) -> None:
         self.data = data
         self.num_shards = num_shards
@@ -207,7 +212,8 @@ class Service:
         self.environment = environment or {}
         self.arguments = arguments
         self.wrapper = wrapper  # in front of the command; must become it, as `strace -D` does
-        self.process: subprocess.Popen[bytes] | None = None
+        self.is_forked = is_forked  # where that is possible; else it is started as by a user
+        self.process: subprocess.Popen[bytes] | ForkedCommand | None = None
         self.log_path = data.parent / f"{data.name}.log"
 
     def __enter__(self) -> Self:
@@ -225,23 +231,28 @@ class Service:
     def start(self, *, wait: bool = True) -> None:
         """Start the service; wait until it is ready."""
         assert self.process is None
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *self.wrapper,
-                    *(sys.executable, "-m", "coordinator", "serve"),
-                    *("--port", str(self.port)),
-                    *("--shards", str(self.num_shards)),
-                    *("--data-dir", str(self.data)),
-                    *self.arguments,
-                ],
-                cwd=ROOT,
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        arguments = [
+            "serve",
+            *("--port", str(self.port)),
+            *("--shards", str(self.num_shards)),
+            *("--data-dir", str(self.data)),
+            *self.arguments,
+        ]
+        environment = {**os.environ, **self.environment}
+        with self.log_path.open("ab") as log, open(os.devnull, "rb") as nothing:
+            if self.is_forked and not self.wrapper and forking.can_fork(environment):
+                streams = (nothing.fileno(), log.fileno(), log.fileno())
+                self.process = forking.fork(arguments, environment, ROOT, streams)
+            else:
+                self.process = subprocess.Popen(
+                    [*self.wrapper, sys.executable, "-m", "coordinator", *arguments],
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=nothing,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
         if wait:
             self.wait_ready()
 

@@ -169,7 +169,7 @@ def _become(
         ask_for_parent_death_signal()
         renumber(received, request.descriptors)
         package = request.program.package
-        _write_arguments(python_command(package, *request.arguments))
+        write_arguments(python_command(package, *request.arguments))
         sys.argv = [package, *request.arguments]
         gc.enable()
         main(request.arguments)
@@ -200,7 +200,7 @@ def _close(descriptors: Sequence[int]) -> None:
         os.close(one)
 
 
-def _write_arguments(arguments: list[str]) -> None:
+def write_arguments(arguments: list[str]) -> None:
     """Show other arguments in /proc/self/cmdline: write them over the ones we were started with.
 
     They are in our own memory, between two addresses that the kernel reports; arguments that do

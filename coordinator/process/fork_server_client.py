@@ -60,6 +60,22 @@ class ForkedProcess:
             self.send_signal(number)
 
 
+def start_fork_server(connection: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the process at the other end of a connection.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    number = connection.fileno()
+    filler = "-" * 400  # room for the arguments of the processes that it becomes
+    return subprocess.Popen(
+        python_command("common.process.fork_server", str(number), filler),
+        stdin=subprocess.DEVNULL,
+        pass_fds=(number,),
+        process_group=0,
+    )
+
+
 class ForkServer:
     """Our end of `common.process.fork_server`, which creates processes that start at once.
 
@@ -134,15 +150,8 @@ class ForkServer:
         connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.setblocking(False)
         with theirs:
-            number = theirs.fileno()
-            filler = "-" * 400  # room for the arguments of the processes that it becomes
             try:
-                self._process = subprocess.Popen(
-                    python_command("common.process.fork_server", str(number), filler),
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(number,),
-                    process_group=0,
-                )
+                self._process = start_fork_server(theirs)
             except BaseException:
                 connection.close()
                 raise

@@ -120,7 +120,7 @@ async def test_an_address_that_cannot_be_had_is_an_error() -> None:
 
 
 def test_a_service_answers_its_port_before_it_is_ready(tmp_path: Path) -> None:
-    service = Service(tmp_path / "data", 1)
+    service = Service(tmp_path / "data", 1, is_forked=False)
     service.start(wait=False)
     try:
         statuses = []

@@ -38,7 +38,7 @@ _SLACK_SECONDS = 8.0
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("supervisor") / "data", 2) as service:
+    with Service(tmp_path_factory.mktemp("supervisor") / "data", 2, is_forked=False) as service:
         with _client(service) as client:
             assert client.post("/films/configuration", {}).status == 200
             assert client.post("/films/items", [{"id": i} for i in range(10)]).status == 200
@@ -277,14 +277,14 @@ class TestStopping:
             assert "SIGHUP" not in service.log()
 
     def test_a_signal_during_the_start_stops_it_too(self, tmp_path: Path) -> None:
-        service = Service(tmp_path / "data", 2)
+        service = Service(tmp_path / "data", 2, is_forked=False)
         service.start(wait=False)
         assert service.process is not None
         wait_until(lambda: "starting" in service.log())
         assert service.terminate() == 0
 
     def test_nothing_outlives_a_killed_supervisor(self, tmp_path: Path) -> None:
-        with Service(tmp_path / "data", 2) as service:
+        with Service(tmp_path / "data", 2, is_forked=False) as service:
             assert service.process is not None
             pids = process_tree(service.process.pid)
             os.kill(service.process.pid, signal.SIGKILL)

@@ -1,0 +1,83 @@
+"""A service that is forked is the one that its command starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import forking
+from tests.service import Service, run_command
+from tests.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def as_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking, "IS_PARALLEL", True)
+
+
+def facetd(folder: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Run a command to its end; return its status, and what it wrote."""
+    paths = folder / "out", folder / "err"
+    with paths[0].open("wb") as output, paths[1].open("wb") as errors, open(os.devnull) as nothing:
+        streams = (nothing.fileno(), output.fileno(), errors.fileno())
+        environment = {**os.environ, **variables}
+        status = forking.fork(arguments, environment, folder, streams).wait(30)
+    return status, paths[0].read_text(), paths[1].read_text()
+
+
+def test_it_has_its_arguments_environment_folder_and_streams(tmp_path: Path) -> None:
+    (tmp_path / "some.toml").write_text("port = 4321\n")
+    status, output, errors = facetd(
+        tmp_path, "config", "--config-file", "some.toml", FACETD_SHARDS="7"
+    )
+    assert (status, errors) == (0, "")
+    lines = [line.split()[:2] for line in output.splitlines()]
+    assert ["port", "4321"] in lines
+    assert ["shards", "7"] in lines
+    assert "FACETD_SHARDS" not in os.environ
+    assert facetd(tmp_path, "config")[1] != output, "nothing is left of the one before"
+
+
+def test_it_fails_as_one_that_is_typed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("")
+    for wrong in (("--shards", "none"), ("--data-dir", str(data))):
+        typed = run_command("serve", *wrong)
+        expected = typed.returncode, typed.stdout.decode(), typed.stderr.decode()
+        assert facetd(tmp_path, "serve", *wrong) == expected
+        assert typed.returncode in (1, 2)
+
+
+def test_its_fork_server_is_replaced_by_one_that_is_started(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 2) as service:
+        assert isinstance(service.process, forking.ForkedCommand)
+        before = service.pids()
+        (fork_server,) = service.pids_of("common.process.fork_server")
+        assert len(service.pids_of("shard")) == 2
+        os.kill(fork_server, signal.SIGKILL)
+        wait_until(lambda: len(service.pids_of("shard")) == 2)
+        service.wait_ready()
+        assert set(service.pids()) & set(before) == {service.process.pid}
+        with pytest.raises(subprocess.TimeoutExpired):
+            service.process.wait(0.05)
+        assert service.terminate() == 0
+
+
+def test_nothing_outlives_a_killed_one(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 1) as service:
+        assert service.process is not None
+        pids = service.pids()
+        service.process.kill()
+        assert service.process.wait(10) == -signal.SIGKILL
+        service._wait_gone(pids)
+        service.process = None
+
+
+@pytest.mark.parametrize("name", [*forking.READ_AT_IMPORT, "LD_PRELOAD", "TZ"])
+def test_what_a_process_reads_at_its_start_is_not_forked(name: str) -> None:
+    assert forking.can_fork({**os.environ, "FACETD_SHARDS": "2"})
+    assert not forking.can_fork({**os.environ, name: "something"})
