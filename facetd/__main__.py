@@ -1,5 +1,5 @@
 """`python -m facetd` is the command `facetd`."""
 
-from coordinator.cli.commands import main
+from coordinator.__main__ import main
 
-main(prog_name="facetd")
+main()

@@ -10,6 +10,7 @@ commands is asked for.
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -40,6 +41,9 @@ class CommandEntry(NamedTuple):
     def load(self) -> click.Command:
         """Import the command."""
         module = importlib.import_module(f"coordinator.cli.commands.{self.module}")
+        if not gc.isenabled():  # as `coordinator.__main__` has it
+            gc.freeze()
+            gc.enable()
         command = getattr(module, self.name, None)
         found: click.Command = (
             command if isinstance(command, click.Command) else getattr(module, f"{self.name}_")

@@ -94,6 +94,26 @@ def test_a_command_imports_what_it_needs(arguments: list[str], allowed: tuple[st
     assert found <= set(allowed)
 
 
+def test_garbage_is_collected_once_a_command_is_imported() -> None:
+    program = (
+        "import gc, sys\n"
+        "from coordinator.__main__ import main\n"
+        "before = gc.get_stats()[0]['collections']\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    imports = gc.get_freeze_count(), gc.get_stats()[0]['collections'] - before\n"
+        "    print(gc.isenabled(), *imports)\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program, "config"], capture_output=True, text=True, check=False
+    ).stdout
+    is_enabled, num_frozen, num_collections = shown.splitlines()[-1].split()
+    assert is_enabled == "True"
+    assert int(num_frozen) > 10_000
+    assert int(num_collections) < 10, num_collections
+
+
 @pytest.mark.parametrize(
     "name", [n for n in main.list_commands(click.Context(main)) if n != "shard"]
 )
