@@ -251,6 +251,13 @@ class FrameReader:
         Raises:
             FrameError: a frame announces more than the limit, or a piece belongs nowhere.
         """
+        length = len(data) - HEADER_BYTES
+        if (
+            self._target is None
+            and not self._head
+            and int.from_bytes(data[:HEADER_BYTES], "little") == length <= self.max_bytes
+        ):
+            return [(memoryview(data)[HEADER_BYTES:], None)]  # nearly always: one frame, whole
         frames: list[Frame] = []
         if self._head:
             data, self._head = self._head + data, b""

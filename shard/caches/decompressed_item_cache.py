@@ -13,6 +13,7 @@ A record number is never reused, so nothing here can be stale.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -55,7 +56,7 @@ class RecentItems:
     def get(self, store: int, records: Sequence[int]) -> list[bytes | None]:
         """Return items; None for each that is not cached."""
         younger, older = self._younger, self._older
-        found = [younger.get((store, record)) for record in records]
+        found = list(map(younger.get, zip(itertools.repeat(store), records, strict=False)))
         if older and None in found:
             for i, record in enumerate(records):
                 if found[i] is None and (item := older.pop((store, record), None)) is not None:

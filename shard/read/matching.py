@@ -11,7 +11,7 @@ If the search does not count a group's facet, the group's clauses are common one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -55,8 +55,8 @@ _INSPECTED_COST: Final = 20
 class _Plan(NamedTuple):
     """A search's clauses, grouped by the counts that they narrow."""
 
-    common: tuple[Filter, ...]
-    groups: Mapping[str, tuple[Filter, ...]]
+    common: Sequence[Filter]
+    groups: Mapping[str, Sequence[Filter]]
     """By the facet whose own counts leave them out."""
 
 
@@ -94,31 +94,34 @@ def match(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
         return _match_views(snapshot, request)
 
 
-def _group_of(request: FacetRequest | RangeRequest) -> str:
-    """Return the facet whose clauses these counts leave out."""
-    return group_of(request) if isinstance(request, RangeRequest) else request.field
+def _left_out(request: SearchRequest) -> Iterator[str]:
+    """Yield the facets, and other groups of clauses, that some counts leave out."""
+    counted: list[FacetRequest | RangeRequest] = [*request.facets, *all_ranges(request)]
+    counted += [one.facet for one in request.value_statistics]
+    if request.cube is not None:
+        counted += [one.facet for one in request.cube.facets]
+    for one in counted:
+        if one.leaves_out_own:
+            yield group_of(one) if isinstance(one, RangeRequest) else one.field
+        if one.within is not None:
+            yield elements_of(one.within.field)
 
 
 def _plan(request: SearchRequest) -> _Plan:
     """Group the clauses of a search by the counts that they narrow."""
     if not request.filters:
         return _NO_CLAUSES
-    counted: list[FacetRequest | RangeRequest] = [*request.facets, *all_ranges(request)]
-    counted += [one.facet for one in request.value_statistics]
-    if request.cube is not None:
-        counted += [one.facet for one in request.cube.facets]
-    if not counted:
-        return _Plan(tuple([clause.filter for clause in request.filters]), _NO_CLAUSES.groups)
-    wanted = {_group_of(one) for one in counted if one.leaves_out_own}
-    wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
     common: list[Filter] = []
     groups: dict[str, list[Filter]] = {}
+    left_out: set[str] | None = None  # looked for if some clause is marked with a facet
     for clause in request.filters:
-        if clause.facet is not None and clause.facet in wanted:
+        if clause.facet is not None and left_out is None:
+            left_out = set(_left_out(request))
+        if left_out and clause.facet in left_out:
             groups.setdefault(clause.facet, []).append(clause.filter)
         else:
             common.append(clause.filter)
-    return _Plan(tuple(common), {facet: tuple(parts) for facet, parts in groups.items()})
+    return _Plan(common, groups)
 
 
 def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
@@ -129,25 +132,28 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
         prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
     hits: list[Matches] = []
     ranked: list[Matches] = []
-    without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
+    without: dict[str, list[Matches]] = {}
     pinned: list[PinnedHits] = []
     num_pinned = 0
+    pins = _NO_PINNED
     for ordinal, view in enumerate(snapshot.views):
         check_call()
-        pins = _NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
+        if request.pins:
+            pins = find_pinned(snapshot, view, request.pins)
         if prepared is None:
             matched = _match_no_query(snapshot, view, request, plan, pins)
         else:
             matched = _match_query(snapshot, view, request, prepared, plan, pins)
-        matches, best, others, pins = matched
-        num_pinned += len(pins.docs)
-        if len(pins.docs) and request.has_pins_apart:
-            pinned.append(PinnedHits(ordinal, pins, scores_of(best, pins.docs)))
-            best = without_docs(best, pins.docs)
+        matches, best, others, found_pins = matched
+        if request.pins:
+            num_pinned += len(found_pins.docs)
+            if len(found_pins.docs) and request.has_pins_apart:
+                pinned.append(PinnedHits(ordinal, found_pins, scores_of(best, found_pins.docs)))
+                best = without_docs(best, found_pins.docs)
         hits.append(matches)
         ranked.append(best)
         for facet, part in others.items():
-            without[facet].append(part)
+            without.setdefault(facet, []).append(part)
     return SearchMatches(hits, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from common.protocol.messages import RangeRequest, SearchRequest, SortKey, StatisticsRequest
+from common.protocol.messages import (
+    FilterClause,
+    FilterFactor,
+    RangeRequest,
+    SearchRequest,
+    SortKey,
+    StatisticsRequest,
+)
+from shard.caches.derived_values import derived
 from shard.collect.facets.bucket_counts import all_ranges
 from shard.collect.facets.geo_counts import has_grid
 from shard.collect.facets.histograms import has_histogram
@@ -60,7 +68,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         num_values = num_values_at_hand(snapshot, request.distinct.field)
         if num_values is None or num_values > DISTINCT_VALUES_FAST_MAX:
             return True
-    if request.facets:
+    if request.facets and _num_values(snapshot) > VALUES_FAST_MAX:
         lengths = snapshot.dictionary_lengths
         if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
             return True
@@ -82,21 +90,28 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             for view in snapshot.views:
                 if field is not None and needs_column(snapshot, view, field, collation):
                     return True
-    if any(_is_slow_to_order(snapshot, key) for key in request.sort):
-        return True
-    if _are_many_matches_scored(snapshot, request):
-        return True
-    for boost in request.boosts:
-        for view in snapshot.views:
-            if boosting.is_slow(snapshot, view, boost):
+        for key in request.sort:
+            if _is_slow_to_order(snapshot, key):
                 return True
-    conditions = [one.filter for one in request.filters]
-    conditions += [one.filter for one in request.factors]
-    for condition in conditions:
+    if request.is_boosted or request.distinct is not None:
+        if _are_many_matches_scored(snapshot, request):
+            return True
+        for boost in request.boosts:
+            for view in snapshot.views:
+                if boosting.is_slow(snapshot, view, boost):
+                    return True
+    conditions: tuple[FilterClause | FilterFactor, ...] = (*request.filters, *request.factors)
+    for one in conditions:
         for view in snapshot.views:
-            if filter_bitsets.is_slow(snapshot, view, condition):
+            if filter_bitsets.is_slow(snapshot, view, one.filter):
                 return True
     return False
+
+
+@derived
+def _num_values(snapshot: Snapshot) -> int:
+    """Return how many values all facets have."""
+    return sum(snapshot.dictionary_lengths.values())
 
 
 def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool:

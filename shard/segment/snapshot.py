@@ -71,9 +71,10 @@ class SegmentView:
     Attributes:
         segment: the arrays.
         deleted: ordinals of deleted documents, or None if there are none.
+        num_docs: number of live documents.
     """
 
-    __slots__ = ("_mask", "deleted", "segment")
+    __slots__ = ("_mask", "deleted", "num_docs", "segment")
 
     def __init__(
         self,
@@ -84,12 +85,8 @@ class SegmentView:
     ) -> None:
         self.segment = segment
         self.deleted = deleted
+        self.num_docs = segment.num_docs - (0 if deleted is None else len(deleted))
         self._mask = mask  # of this view, or of one with fewer deleted
-
-    @property
-    def num_docs(self) -> int:
-        """Number of live documents."""
-        return self.segment.num_docs - (len(self.deleted) if self.deleted is not None else 0)
 
     @property
     def deleted_docs(self) -> NDArray[np.uint32] | None:

@@ -28,24 +28,31 @@ class CountedMatches:
 
     Args:
         facets: those whose own clauses can be left out.
-        find: returns the matches of a scope, by segment of the snapshot; called once for each.
+        found: the matches that are known, by segment of the snapshot.
+        find: returns those of another scope; called once for each.
     """
 
     __slots__ = ("_facets", "_find", "_found")
 
-    def __init__(self, facets: Collection[str], find: Callable[[Scope], Sequence[Matches]]) -> None:
+    def __init__(
+        self,
+        facets: Collection[str],
+        found: dict[Scope, Sequence[Matches]],
+        find: Callable[[Scope], Sequence[Matches]],
+    ) -> None:
         self._facets = facets
+        self._found = found
         self._find = find
-        self._found: dict[Scope, Sequence[Matches]] = {}
 
     @classmethod
     def of(
         cls, hits: Sequence[Matches], without: Mapping[str, Sequence[Matches]] | None = None
     ) -> CountedMatches:
         """Return matches that are known: the hits, and those without a facet's own clauses."""
-        by_scope: dict[Scope, Sequence[Matches]] = {None: hits}
-        by_scope.update(without or {})
-        return cls(without or (), by_scope.__getitem__)
+        found: dict[Scope, Sequence[Matches]] = {None: hits}
+        if without:
+            found.update(without)
+        return cls(without or (), found, found.__getitem__)
 
     def scope(self, field: str, *, leaves_out_own: bool) -> Scope:
         """Return the scope of counts of a field, with or without the clauses marked with it."""
@@ -68,4 +75,4 @@ class CountedMatches:
 
     def restricted(self, find: Callable[[Scope], Sequence[Matches]]) -> CountedMatches:
         """Return other matches with the same scopes."""
-        return CountedMatches(self._facets, find)
+        return CountedMatches(self._facets, {}, find)

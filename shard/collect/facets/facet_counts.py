@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -130,28 +128,31 @@ def count_facets(
     if not requests:
         return (), b""
     scratch = _SCRATCH
-    counters = [facet_counter(snapshot, request.field) for request in requests]
-    scratch.ensure(
-        max([counter.num_values for counter in counters]),
-        sum([counter.units_max for counter in counters]),
-    )
-    within = WithinCounter(snapshot)
+    counters = []
+    num_values = num_units = 0
+    for request in requests:
+        counter = facet_counter(snapshot, request.field)
+        counters.append(counter)
+        num_values = max(num_values, counter.num_values)
+        num_units += counter.units_max
+    scratch.ensure(num_values, num_units)
     joint = _JointCounts(snapshot, requests, counted)
+    within = None
     answers = []
     at = 0
     try:
         for request, counter in zip(requests, counters, strict=True):
-            check_call()
             scope = counted.scope_of_facet(request)
             matches = counted.within(scope)
-            if request.within is not None:
+            if request.within is None:
+                at, num_present = counter.count(matches, scope, scratch, at, joint)
+            else:
+                within = within or WithinCounter(snapshot)
                 counts = scratch.counts[: counter.num_values + 1]
                 within.count(request.field, request.within, matches, counts)
                 at, num_present = pack_counts(counts, counter.num_values, scratch.packed, at)
-            else:
-                joint_counts = partial(joint.of, scope, request.field)
-                at, num_present = counter.count(matches, scratch, at, joint_counts)
-            answer = counter.answer(request, num_present)
+            is_complete = num_present >= request.num_live_wanted
+            answer = counter.complete if is_complete else counter.with_live()
             if request.wants_missing:
                 missing = counter.count_missing(snapshot, request, matches)
                 answer = structs.replace(answer, num_missing=missing)
@@ -174,49 +175,50 @@ class _JointCounts:
         counted: the matches that they count within.
     """
 
-    __slots__ = ("_by_part", "_counted", "_fields", "_numbers", "_shared")
+    __slots__ = ("_by_part", "_counted", "_numbers", "_requests", "_snapshot")
 
     def __init__(
         self, snapshot: Snapshot, requests: Sequence[FacetRequest], counted: CountedMatches
     ) -> None:
+        self._snapshot = snapshot
+        self._requests = requests
         self._counted = counted
-        self._fields: dict[str, int] = {}
-        self._by_part: dict[tuple[Scope, int], Mapping[int, NDArray[np.uint32]] | None] = {}
-        scopes: Counter[Scope] = Counter()
-        if len(requests) > 1 and any(x.segment.num_docs >= ROWS_DOCS_MIN for x in snapshot.views):
-            for request in requests:
-                number = snapshot.registry.number(request.field)
-                if number is not None and request.within is None:
-                    self._fields[request.field] = number
-                    scopes[counted.scope_of_facet(request)] += 1
-        self._numbers = tuple(sorted(self._fields.values()))
-        self._shared = {scope for scope, count in scopes.items() if count > 1}
+        self._by_part: dict[tuple[Scope, Matches], Mapping[int, NDArray[np.uint32]] | None] = {}
 
-    def of(self, scope: Scope, field: str, ordinal: int) -> NDArray[np.uint32] | None:
+    def of(self, scope: Scope, field: str, part: Matches) -> NDArray[np.uint32] | None:
         """Return a facet's counts by code within the matches of a segment; None: count it alone.
 
         Args:
             scope: of the facet's counts.
             field: path of the facet.
-            ordinal: of the segment in the snapshot.
+            part: the matches of this scope in the segment.
         """
-        if scope not in self._shared:
-            return None
-        part = self._counted.within(scope)[ordinal]
         num_docs = part.view.segment.num_docs
         if num_docs < ROWS_DOCS_MIN:
             return None
         if not _ROWS_MATCHES_MIN <= part.count <= num_docs // _ROWS_SHARE:
             return None
-        key = scope, ordinal
-        if key not in self._by_part:
-            segment = part.view.segment
-            rows = facet_rows(segment, self._numbers)
-            self._by_part[key] = (
-                None if rows is None else rows.count(part.docs, columns_of(segment, self._numbers))
-            )
-        counts = self._by_part[key]
-        return None if counts is None else counts.get(self._fields[field])
+        if (scope, part) not in self._by_part:
+            self._by_part[scope, part] = self._count(scope, part)
+        counts = self._by_part[scope, part]
+        number = self._snapshot.registry.number(field)
+        return None if counts is None or number is None else counts.get(number)
+
+    def _count(self, scope: Scope, part: Matches) -> Mapping[int, NDArray[np.uint32]] | None:
+        """Count the facets within the matches of a segment, if several have this scope."""
+        numbers: set[int] = set()
+        num_sharing = 0
+        for request in self._requests:
+            number = self._snapshot.registry.number(request.field)
+            if number is not None and request.within is None:
+                numbers.add(number)
+                num_sharing += self._counted.scope_of_facet(request) == scope
+        if num_sharing < 2:
+            return None
+        segment = part.view.segment
+        ordered = tuple(sorted(numbers))
+        rows = facet_rows(segment, ordered)
+        return None if rows is None else rows.count(part.docs, columns_of(segment, ordered))
 
 
 class SnapshotTotals:
@@ -245,15 +247,17 @@ class FacetCounter:
         field: path of the facet.
         epoch: of the dictionary.
         num_values: length of the dictionary as of the snapshot.
+        complete: what to report of the facet besides its counts.
         units_max: upper bound on the units of its packed counts.
     """
 
     __slots__ = (
         "_codes_per_doc",
         "_columns",
-        "_complete",
+        "_num_docs",
         "_totals",
         "_views",
+        "complete",
         "epoch",
         "field",
         "num_values",
@@ -280,7 +284,8 @@ class FacetCounter:
         # Not the snapshot itself: it caches this counter, and a cycle would keep all its segments
         # live.
         self._views = snapshot.views
-        self._complete = FacetCounts(field, self.epoch, self.num_values, None)
+        self._num_docs = snapshot.num_docs
+        self.complete = FacetCounts(field, self.epoch, self.num_values, None)
 
     @property
     def totals(self) -> SnapshotTotals:
@@ -296,54 +301,52 @@ class FacetCounter:
     def count(
         self,
         matches: Sequence[Matches],
+        scope: Scope,
         scratch: _Scratch,
         at: int,
-        joint_counts: Callable[[int], NDArray[np.uint32] | None],
+        joint: _JointCounts,
     ) -> tuple[int, int]:
-        """Count the facet within the matches, and pack the counts.
+        """Count the facet within the matches of a scope, and pack the counts.
 
         Args:
-            matches: by segment of the snapshot.
+            matches: of the scope, by segment of the snapshot.
+            scope: of the facet's counts.
             scratch: with room for the facet.
             at: where its packed counts begin.
-            joint_counts: returns the counts within a segment, given its ordinal, if several facets
-                are counted together there; else None.
+            joint: the counts of facets that are counted together.
 
         Returns:
             Where they end, and how many values have a count.
         """
         num_matches = 0
-        is_all = True
         for part in matches:
             num_matches += part.count
-            is_all = is_all and part.is_all
-        if is_all:
+        if num_matches == self._num_docs:
             totals = self.totals
             end = at + len(totals.packed)
             scratch.packed[at:end] = totals.packed
             return end, totals.num_present
-        counts = scratch.counts[: self.num_values + 1]
-        parts = [
-            (ordinal, part, column)
-            for ordinal, (part, column) in enumerate(zip(matches, self._columns, strict=True))
-            if part.count and column is not None
-        ]
+        num_values = self.num_values
+        counts = scratch.counts[: num_values + 1]
         # Few codes to count, many values: note which ones are counted.
-        if num_matches * self._codes_per_doc * _WALKED_PER_NOTED < self.num_values:
+        if num_matches * self._codes_per_doc * _WALKED_PER_NOTED < num_values:
             touched = scratch.touched
             num_touched = 0
-            for _, part, column in parts:
-                num_touched = count_codes_noting(
-                    part.docs, column.codes, column.starts, counts, touched, num_touched
-                )
-            return pack_touched(counts, touched, num_touched, self.num_values, scratch.packed, at)
-        for ordinal, part, column in parts:
-            known = joint_counts(ordinal)
-            if known is None:
-                _add_counts(part, column, counts)
-            else:
-                counts[: len(known)] += known
-        return pack_counts(counts, self.num_values, scratch.packed, at)
+            for part, column in zip(matches, self._columns, strict=True):
+                if part.count and column is not None:
+                    num_touched = count_codes_noting(
+                        part.docs, column.codes, column.starts, counts, touched, num_touched
+                    )
+            return pack_touched(counts, touched, num_touched, num_values, scratch.packed, at)
+        check_call()
+        for part, column in zip(matches, self._columns, strict=True):
+            if part.count and column is not None:
+                known = joint.of(scope, self.field, part)
+                if known is None:
+                    _add_counts(part, column, counts)
+                else:
+                    counts[: len(known)] += known
+        return pack_counts(counts, num_values, scratch.packed, at)
 
     def count_missing(
         self, snapshot: Snapshot, request: FacetRequest, matches: Sequence[Matches]
@@ -362,10 +365,8 @@ class FacetCounter:
                 missing += part.count - int(np.count_nonzero(lengths))
         return missing
 
-    def answer(self, request: FacetRequest, num_present: int) -> FacetCounts:
-        """Return what to report of the facet besides its counts."""
-        if num_present >= request.num_live_wanted:
-            return self._complete
+    def with_live(self) -> FacetCounts:
+        """Return `complete` with the values that live documents have."""
         return FacetCounts(self.field, self.epoch, self.num_values, self.totals.live)
 
 

@@ -163,9 +163,11 @@ def docs_with_ids(
 def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
     """Return whether a filter needs a text column that is not cached yet, or scans many keys."""
     match condition:  # the most frequent ones first
+        case AnyOf() if condition.field in snapshot.dictionaries:
+            return False
         case AllOf(values=values) if len(values) > _VALUES_FAST_MAX:
             return True
-        case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
+        case AllOf() if condition.field in snapshot.dictionaries:
             return False
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
             field = snapshot.registry.number(condition.field)

@@ -99,12 +99,22 @@ StoredSet: TypeAlias = tuple[int, int]
 """Offset of a set among the stored sets of a column, and its number of documents."""
 
 
+def num_in(stored_sets: Sequence[StoredSet]) -> int:
+    """Return the sum of the numbers of documents of stored sets."""
+    num_docs = 0
+    for _, count in stored_sets:
+        num_docs += count
+    return num_docs
+
+
 class FacetColumn:
     """The facet column of one field of one segment; one instance per segment and field.
 
     Attributes:
         codes: see the module's drawing.
         starts: empty if every document has at most one value.
+        is_single: whether no document has several values.
+        codes_per_doc: the average number of values of a document, at least 1.
     """
 
     __slots__ = (
@@ -112,6 +122,8 @@ class FacetColumn:
         "_set_sizes",
         "_sets",
         "codes",
+        "codes_per_doc",
+        "is_single",
         "num_docs",
         "starts",
     )
@@ -122,21 +134,13 @@ class FacetColumn:
         starts = arrays.get("starts")
         self.codes = codes
         self.starts: NDArray[np.uint32] = NO_STARTS if starts is None else starts
+        self.is_single = len(self.starts) == 0
+        self.codes_per_doc = 1.0 if self.is_single else max(1.0, len(codes) / max(num_docs, 1))
         self.num_docs = num_docs
         sets = [arrays.get(name) for name in StoredSets._fields]
         self._sets = None if sets[0] is None else StoredSets._make(sets)
         self._least_sizes: tuple[int, int] | None = None
         self._set_sizes: tuple[int, int] | None = None
-
-    @property
-    def codes_per_doc(self) -> float:
-        """The average number of values of a document, at least 1."""
-        return 1.0 if self.is_single else max(1.0, len(self.codes) / self.num_docs)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether no document has several values."""
-        return len(self.starts) == 0
 
     def intersects_within(self, unit_ns: float, doc_ns: float, limit_ns: float) -> bool:
         """Return whether `add_intersections` is estimated to take less than some time.
@@ -202,13 +206,17 @@ class FacetColumn:
         """Return the stored sets of the values that occur."""
         sets = self._sets
         assert sets is not None, "the segment is too small to have sets"
-        positions = [at for number in numbers if (at := self._position(number)) is not None]
-        return [(int(sets.set_offsets[at]), int(sets.counts[at])) for at in positions]
+        stored = []
+        for number in numbers:
+            at = self._position(number)
+            if at is not None:
+                stored.append((int(sets.set_offsets[at]), int(sets.counts[at])))
+        return stored
 
     def docs_in(self, stored_sets: Sequence[StoredSet]) -> NDArray[np.uint32]:
         """Return the documents of stored sets, one set after the other, ascending within a set."""
         assert self._sets is not None, "the segment is too small to have sets"
-        num_docs = sum([count for _, count in stored_sets])
+        num_docs = num_in(stored_sets)
         docs = np.empty(num_docs + LISTED_AHEAD, np.uint32)
         at = 0
         for begin, count in stored_sets:
