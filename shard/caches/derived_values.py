@@ -40,11 +40,10 @@ def derived(make: Callable[[_Owner], _Value]) -> Callable[[_Owner], _Value]:
 
     @wraps(make)
     def get(owner: _Owner) -> _Value:
-        caches = owner.caches
         try:
-            value: _Value = caches[make]
+            value: _Value = owner.caches[make]
         except KeyError:
-            value = caches.setdefault(make, make(owner))
+            value = owner.caches.setdefault(make, make(owner))
         return value
 
     return get
@@ -55,11 +54,10 @@ def derived_by_key(make: Callable[[_Owner, _Key], _Value]) -> Callable[[_Owner, 
 
     @wraps(make)
     def get(owner: _Owner, key: _Key) -> _Value:
-        caches = owner.caches
         try:
-            value: _Value = caches[make, key]
+            value: _Value = owner.caches[make, key]
         except KeyError:
-            value = caches.setdefault((make, key), make(owner, key))
+            value = owner.caches.setdefault((make, key), make(owner, key))
         return value
 
     return get

@@ -12,7 +12,6 @@ If the search does not count a group's facet, the group's clauses are common one
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from shard.query.scoring.pinned_docs import (
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.prepared_query import PreparedQuery
-from shard.query.text.text_search import TextMatch, match_among, match_text, num_hits_expected
+from shard.query.text.text_search import match_among, match_text, num_hits_expected
 from shard.read.field_languages import languages_of
 from shard.segment.doc_sets import pick_docs
 
@@ -212,11 +211,18 @@ def _match_query(
     allowed = base
     for words in groups.values():
         allowed = intersection(allowed, words)
-    if _ranks_without_scores(request) and not groups and _needs_few(request):
+    is_scored_late = _is_scored_late(request)
+    if is_scored_late and not groups and _needs_few(request):
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
-    found, ranked = _match_text(view, request, prepared, allowed)
+    if is_scored_late:
+        found = ranked = match_text(view, prepared, allowed, 0).found
+        if not request.has_scores:
+            found.scorer = None
+    else:
+        num_ranked = None if _needs_all_scores(request) else request.num_hits
+        found, ranked = match_text(view, prepared, allowed, num_ranked)
     if request.is_boosted:
         ranked = boosted(snapshot, ranked, request)
     if request.min_score is not None:
@@ -238,19 +244,9 @@ def _match_query(
     return _MatchedView(found, ranked, leave_out_each(view, wider.docs, groups), pins)
 
 
-def _match_text(
-    view: SegmentView,
-    request: SearchRequest,
-    prepared: PreparedQuery,
-    allowed: NDArray[np.uint64] | None,
-) -> TextMatch:
-    """Match the query among the allowed documents, with as few scores as the request needs."""
-    if _ranks_without_scores(request):
-        found = match_text(view, prepared, allowed, 0).found
-        if request.has_scores:
-            found.scorer = partial(_score, view, prepared)
-        return TextMatch(found, found)
-    needs_all_scores = (
+def _needs_all_scores(request: SearchRequest) -> bool:
+    """Return whether the scores of the best hits do not suffice."""
+    return bool(
         request.sort
         or request.after
         or request.distinct
@@ -259,16 +255,15 @@ def _match_text(
         or (request.pins and request.num_hits)
         or request.min_score is not None
     )
-    return match_text(view, prepared, allowed, None if needs_all_scores else request.num_hits)
 
 
-def _ranks_without_scores(request: SearchRequest) -> bool:
-    """Return whether the best hits are found without scores, or with those of few hits."""
-    return _scores_late(request) or not request.needs_scores
+def _is_scored_late(request: SearchRequest) -> bool:
+    """Return whether the best hits are found without scores, or with those of few hits.
 
-
-def _scores_late(request: SearchRequest) -> bool:
-    """Return whether scores only break ties of the first sort key: then few hits need one."""
+    The latter is so if scores only break ties of the first sort key.
+    """
+    if not request.needs_scores:
+        return True
     if not request.sort or request.after or request.wants_explanation or request.is_boosted:
         return False
     first = request.sort[0]
@@ -280,10 +275,10 @@ def _scores_late(request: SearchRequest) -> bool:
 
 def _needs_few(request: SearchRequest) -> bool:
     """Return whether some of the first hits in order suffice: nothing needs all, or later ones."""
-    if not request.num_hits or request.after or request.pins or request.distinct is not None:
+    if request.wants_total or not request.num_hits or request.after or request.pins:
         return False
     counts = request.facets or request.ranges or request.value_statistics or request.cube
-    return not (request.wants_total or counts)
+    return request.distinct is None and not counts
 
 
 def _first_by_key(
@@ -316,16 +311,6 @@ def _first_by_key(
     if len(docs) <= num_wanted:
         return None
     return Matches(view, docs=docs, scores=scores)
-
-
-def _score(
-    view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
-) -> NDArray[np.float64]:
-    """Return the scores of some matches of a segment, ascending."""
-    with SCRATCH:  # runs after `match`, when hits are selected
-        found, scores = match_among(view, prepared, docs)
-    assert len(found) == len(docs), "all of them match"
-    return scores
 
 
 def _at_least(matches: Matches, min_score: float, pins: PinnedDocs = _NO_PINNED) -> Matches:

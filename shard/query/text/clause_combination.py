@@ -158,15 +158,15 @@ def match_all(
         return _match_anything(evaluation, allowed, among)
     if among is None and _is_marked_first(evaluation):
         among = list_members(mark_hits(evaluation, allowed), evaluation.index.num_docs)
-    together = [one.single for one in evaluation.plans if one.single is not None]
+    are_singles_scored = False
     result: ScoredDocs | None = None
     for scored, single, _ in evaluation.plans:
         candidates = among if result is None else result.docs
         if single is None:
             more = evaluation.score(scored.clause, scored.weights, allowed, candidates)
-        elif together:
-            more = evaluation.score_singles(together, allowed, candidates)
-            together = []
+        elif not are_singles_scored:
+            more = evaluation.score_singles(allowed, candidates)
+            are_singles_scored = True
         else:
             continue
         result = more if result is None else _joined(result, more)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -78,6 +79,9 @@ class _ClausePlan(NamedTuple):
     """Estimate of its posting entries."""
 
 
+_cost_of: Final = attrgetter("cost")
+
+
 @arguments
 class ScoredDocs(NamedTuple):
     """Documents that match one or several clauses.
@@ -136,6 +140,8 @@ class Evaluation:
         "_better",
         "_plans",
         "_proximity",
+        "_single_terms",
+        "_singles",
         "fields",
         "index",
         "k1",
@@ -151,12 +157,14 @@ class Evaluation:
         self.prepared = prepared
         self.query = prepared.query
         self.tier = prepared.worst_tier if tier is None else tier
-        self.index: TextIndex = text_index(segment)
         self.fields = _tf_norms_of(segment, prepared)
         self.k1 = self.query.k1 * FREQ_UNIT
-        SCRATCH.reserve(self.index.num_docs)
+        SCRATCH.reserve(segment.num_docs)
         self.lists = TermLists(segment, self.fields, self.k1, SCRATCH.members)
+        self.index: TextIndex = self.lists.index
         self._plans: list[_ClausePlan] | None = None
+        self._singles: list[SingleTerm] | None = None
+        self._single_terms: QueryTerms | None = None
         self._proximity: Proximity | None = None
         self._better: dict[int, Evaluation] = {}
 
@@ -199,9 +207,24 @@ class Evaluation:
     def plans(self) -> list[_ClausePlan]:
         """The clauses by cost, cheapest first: the order of intersection."""
         if self._plans is None:
-            self._plans = [self._plan(scored) for scored in self.query.clauses]
-            self._plans.sort(key=lambda one: one.cost)
+            self._plans = list(map(self._plan, self.query.clauses))
+            if len(self._plans) > 1:
+                self._plans.sort(key=_cost_of)
         return self._plans
+
+    @property
+    def singles(self) -> list[SingleTerm]:
+        """The terms of the clauses that have a single one, cheapest first."""
+        if self._singles is None:
+            self._singles = [one.single for one in self.plans if one.single is not None]
+        return self._singles
+
+    @property
+    def single_terms(self) -> QueryTerms:
+        """The same as arrays."""
+        if self._single_terms is None:
+            self._single_terms = as_terms(self.singles)
+        return self._single_terms
 
     def _plan(self, scored: ScoredClause) -> _ClausePlan:
         clause = scored.clause
@@ -224,7 +247,7 @@ class Evaluation:
         """Return the documents of a clause, among the candidates if given."""
         single = self.single(clause, weights)
         if single is not None:
-            return self.score_singles([single], allowed, candidates)
+            return self._score_terms(as_terms([single]), single.tier, allowed, candidates)
         if isinstance(clause, Phrase):
             if len(clause.words) > 1:
                 return self._score_phrase(clause, weights, allowed, candidates)
@@ -240,15 +263,22 @@ class Evaluation:
         return _single_of(self.terms_to_read(clause), weights[0])
 
     def score_singles(
+        self, allowed: NDArray[np.uint64], candidates: NDArray[np.uint32] | None
+    ) -> ScoredDocs:
+        """Return the documents of all clauses that have a single term."""
+        tier = 0 if self.has_one_tier else max([one.tier for one in self.singles])
+        return self._score_terms(self.single_terms, tier, allowed, candidates)
+
+    def _score_terms(
         self,
-        singles: Sequence[SingleTerm],
+        terms: QueryTerms,
+        tier: int,
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> ScoredDocs:
         """Return the documents that have all terms, which come rarest first."""
-        docs, scores = self.lists.match(as_terms(singles), allowed, candidates)
+        docs, scores = self.lists.match(terms, allowed, candidates)
         tiers = np.zeros(len(docs), np.uint8)
-        tier = max([one.tier for one in singles])
         if tier:
             tiers += np.uint8(tier)
         return ScoredDocs(docs, scores, tiers)
@@ -385,7 +415,7 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
     cache = _kept_tf_norms(segment)
     query, languages = prepared.query, prepared.languages
-    key = (query.fields, query.b, languages.key)
+    key = query.fields, query.b, languages.key
     tf_norms = cache.get(key)
     if tf_norms is None:
         registry = prepared.registry

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 _INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
-_INFIX: Final = slice(MatchKind.INFIX, MatchKind.INFIX + 1)
 _RANKS: Final = np.arange(NUM_TIERS)
 _RANKS_WITHOUT_INFIX: Final = _RANKS - (_RANKS > _INFIX_TIER)
 _EXACT_END: Final = 2.0**53
@@ -85,8 +85,8 @@ class PreparedQuery:
         self.registry = registry
         self.languages = languages
         self.needs_all = query.required >= len(query.clauses)
-        self.best_tier, self.worst_tier = tiers_of(query)
-        self.ranks: NDArray[np.int64] = _RANKS if _looks_inside(query) else _RANKS_WITHOUT_INFIX
+        self.best_tier, self.worst_tier, looks_inside = tiers_of(query)
+        self.ranks: NDArray[np.int64] = _RANKS if looks_inside else _RANKS_WITHOUT_INFIX
         self._step = 0
         self.whole_bonus = 0
         if query.whole:
@@ -133,23 +133,42 @@ def phrase_weight(weights: Sequence[Sequence[float]]) -> float:
     return math.fsum(map(max, weights))
 
 
-def tiers_of(query: TextQuery) -> tuple[int, int]:
-    """Return the best and the worst tier; a phrase matches in tier 0 only."""
-    best = worst = 0
+class Tiers(NamedTuple):
+    """In which tiers documents can match."""
+
+    best: int
+    worst: int
+    looks_inside: bool
+    """Whether some word also matches inside others."""
+
+    def joined(self, other: Tiers) -> Tiers:
+        """Return the tiers in which documents can match both of two clauses."""
+        looks_inside = self.looks_inside or other.looks_inside
+        return Tiers(max(self.best, other.best), max(self.worst, other.worst), looks_inside)
+
+
+def tiers_of(query: TextQuery) -> Tiers:
+    """Return the tiers of a query; a phrase matches in tier 0 only."""
+    tiers = _PHRASE_TIERS
     for scored in query.clauses:
         if isinstance(scored.clause, Word):
-            kinds = [kind for kind, weight in enumerate(scored.weights[0]) if weight > 0]
-            best = max(best, TIER_OF_KIND[kinds[0]] if kinds else NUM_TIERS - 1)
-            worst = max(worst, TIER_OF_KIND[kinds[-1]] if kinds else 0)
-    return best, worst
+            # Never negative, and mostly the same kinds for all words.
+            of_word = _tiers_of_kinds(tuple(map(bool, scored.weights[0])))
+            tiers = of_word if tiers is _PHRASE_TIERS else tiers.joined(of_word)
+    return tiers
 
 
-def _looks_inside(query: TextQuery) -> bool:
-    """Return whether some word also matches inside others."""
-    for scored in query.clauses:
-        if isinstance(scored.clause, Word) and any(scored.weights[0][_INFIX]):
-            return True
-    return False
+_PHRASE_TIERS: Final = Tiers(0, 0, looks_inside=False)
+
+
+@cache
+def _tiers_of_kinds(has_weight: tuple[bool, ...]) -> Tiers:
+    """Return the tiers of a word, given which kinds of match have a weight."""
+    kinds = [kind for kind, one in enumerate(has_weight) if one]
+    if not kinds:
+        return Tiers(NUM_TIERS - 1, 0, looks_inside=False)
+    looks_inside = has_weight[MatchKind.INFIX]
+    return Tiers(TIER_OF_KIND[kinds[0]], TIER_OF_KIND[kinds[-1]], looks_inside)
 
 
 def tier_step(query: TextQuery) -> int:

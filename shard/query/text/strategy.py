@@ -77,11 +77,10 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     head = evaluation.up_to(prepared.best_tier)
     if num_ranked == 0:
         return Strategy(Ranking.NOTHING, head)
-    singles = [one.single for one in head.plans if one.single is not None]
-    if len(singles) == len(head.plans):
-        if len(singles) > 1:
+    if len(head.singles) == len(head.plans):
+        if len(head.singles) > 1:
             return Strategy(Ranking.SEVERAL_TERMS, head)
-        term = singles[0]
+        term = head.singles[0]
         pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)
@@ -116,7 +115,7 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
     is_clause_wise = any_clause_top_k.pays_off(len(plans), num_entries)
     if len(plans) <= _FEW_TERMS or not is_clause_wise:
         num_docs = evaluation.index.num_docs
-        if all(one.single is not None for one in plans) and max_score_disjunction.pays_off(
+        if len(evaluation.singles) == len(plans) and max_score_disjunction.pays_off(
             num_docs, len(plans), num_entries
         ):
             return Ranking.ANY_TERM

@@ -22,6 +22,7 @@ that has some word only as a prefix, and that one above a hit with a typo, howev
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from shard.query.pruning.block_max_conjunction import best_of_term, best_of_term
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.any_clause_top_k import best_of_any_clause
 from shard.query.text.clause_combination import (
     exclude,
@@ -40,7 +42,7 @@ from shard.query.text.clause_combination import (
     match_all,
     match_some,
 )
-from shard.query.text.clause_evaluation import Evaluation, SingleTerm, as_terms
+from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_field_matches import whole_docs
@@ -97,13 +99,20 @@ def match_text(
         view: the segment; its deletions are ignored here, see `allowed`.
         prepared: the query.
         allowed: bitset of live documents that pass the filters; None: all documents.
-        num_ranked: how many of the best are wanted; None: all.
+        num_ranked: how many of the best are wanted; None: all. If 0, a scorer scores some later.
     """
-    match = _match_words(view, prepared, allowed, num_ranked)
-    whole = prepared.query.whole
-    if not whole or num_ranked == 0 or match.found.count == 0:
+    query, segment = prepared.query, view.segment
+    if query.required > len(query.clauses) or segment.num_docs == 0:
+        nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))
+        return TextMatch(nothing, nothing)
+    evaluation = Evaluation(segment, prepared)
+    match = _match_words(view, evaluation, allowed, num_ranked)
+    if num_ranked == 0:
+        match.found.scorer = partial(_score, evaluation)
         return match
-    evaluation = Evaluation(view.segment, prepared)
+    whole = query.whole
+    if not whole or match.found.count == 0:
+        return match
     docs = whole_docs(
         view.segment, whole, evaluation.fields, NO_BITS if allowed is None else allowed
     )
@@ -133,11 +142,27 @@ def match_among(
     query = prepared.query
     if query.required > len(query.clauses) or not len(docs):
         return NO_DOCS, np.zeros(0)
-    evaluation = Evaluation(view.segment, prepared)
+    return _scored_among(Evaluation(view.segment, prepared), docs)
+
+
+def _score(evaluation: Evaluation, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Return the scores of some matches of a segment, ascending."""
+    with SCRATCH:  # runs after the match, when hits are selected
+        found, scores = _scored_among(evaluation, docs)
+    assert len(found) == len(docs), "all of them match"
+    return scores
+
+
+def _scored_among(
+    evaluation: Evaluation, docs: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Return the given documents that match, and their scores."""
+    prepared, segment = evaluation.prepared, evaluation.segment
     found, totals = _rank(evaluation, _match(evaluation, NO_BITS, docs), None)
-    if query.whole and len(found):
-        among = bitset_of(found, view.segment.num_docs)
-        have_bonus = whole_docs(view.segment, query.whole, evaluation.fields, among)
+    whole = prepared.query.whole
+    if whole and len(found):
+        among = bitset_of(found, segment.num_docs)
+        have_bonus = whole_docs(segment, whole, evaluation.fields, among)
         totals = totals + prepared.whole_bonus * np.isin(found, have_bonus)
     return found, totals / SCORE_UNIT
 
@@ -162,16 +187,11 @@ def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
 
 def _match_words(
     view: SegmentView,
-    prepared: PreparedQuery,
+    evaluation: Evaluation,
     allowed: NDArray[np.uint64] | None,
     num_ranked: int | None,
 ) -> TextMatch:
     """Do the work of `match_text`, without the bonus of whole fields."""
-    segment, query = view.segment, prepared.query
-    if query.required > len(query.clauses) or segment.num_docs == 0:
-        nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))
-        return TextMatch(nothing, nothing)
-    evaluation = Evaluation(segment, prepared)
     bits = NO_BITS if allowed is None else allowed
     strategy = choose_strategy(evaluation, num_ranked)
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
@@ -182,8 +202,8 @@ def _match_words(
             found = _all_hits(evaluation, strategy, best, view, bits)
             totals = best.totals
             if strategy.head is not evaluation:
-                ranks = prepared.ranks
-                lead = ranks[evaluation.tier] - ranks[strategy.head.tier]
+                prepared = evaluation.prepared
+                lead = prepared.ranks[evaluation.tier] - prepared.ranks[strategy.head.tier]
                 totals = totals + prepared.step * int(lead)
             return TextMatch(found, _scored_matches(view, best.ranked, totals))
     scored = _match(evaluation, bits)
@@ -214,20 +234,19 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         words, result = best_of_any_clause(head, allowed, num_ranked)
         scored = _ScoredHits(result.docs, result.scores)
         return BestHits(None, *_rank(head, scored, num_ranked), words)
-    singles = [one.single for one in head.plans if one.single is not None]
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
         found = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
         return BestHits(None, found.docs, found.scores, found.words)
     if strategy.ranking is Ranking.ANY_TERM:
-        terms = as_terms(singles)
+        terms = head.single_terms
         words, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
         return BestHits(None, *head.rank(docs, totals, num_ranked), words)
     if strategy.ranking is Ranking.SEVERAL_TERMS:
-        terms = as_terms(singles)
+        terms = head.single_terms
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
     assert strategy.pruning is not None, "one term is ranked by pruning its list"
-    term, _, weight, _ = singles[0]
+    term, _, weight, _ = head.singles[0]
     return BestHits(
         None, *best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
     )
@@ -247,20 +266,18 @@ def _all_hits(
             return Matches(view, docs=best.docs)
         if best.words is not None:
             return Matches(view, words=best.words)
-        single = head.plans[0].single
-        if len(head.plans) == 1 and single is not None:
-            return _all_of_one(head, view, single, allowed)
+        if len(head.plans) == len(head.singles) == 1:
+            return _all_of_one(head, view, allowed)
     return Matches(view, words=mark_hits(evaluation, allowed))
 
 
-def _all_of_one(
-    evaluation: Evaluation, view: SegmentView, single: SingleTerm, allowed: NDArray[np.uint64]
-) -> Matches:
+def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64]) -> Matches:
     """Return the documents of one term; just their number, if it is stored and suffices."""
 
     def list_docs() -> NDArray[np.uint32]:
-        return evaluation.lists.match(as_terms([single]), allowed, None, is_scored=False)[0]
+        return evaluation.lists.match(evaluation.single_terms, allowed, None, is_scored=False)[0]
 
+    single = evaluation.singles[0]
     count = None if len(allowed) else evaluation.lists.count(single.term, single.languages)
     if count is None:
         return Matches(view, docs=list_docs())

@@ -22,9 +22,9 @@ from common.protocol.messages import (
 )
 from common.query_syntax_tree import NUM_MATCH_KINDS, AnyOf, Word
 from shard.caches.background_derivation import BACKGROUND_TASKS
-from shard.query.text.prepared_query import PreparedQuery
+from shard.query.text import text_search
+from shard.query.text.clause_evaluation import Evaluation
 from shard.read import matching, searcher
-from shard.segment.snapshot import SegmentView
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 
@@ -73,7 +73,7 @@ def test_a_sorted_search_gives_the_same_hits_whether_it_scores_few_or_all(
             BACKGROUND_TASKS.run_all()  # permutations
             late = searcher.search(world.snapshot, asked)
             with monkeypatch.context() as patch:
-                patch.setattr(matching, "_scores_late", lambda _: False)
+                patch.setattr(matching, "_is_scored_late", lambda _: False)
                 early = searcher.search(world.snapshot, asked)
             uncounted = searcher.search(world.snapshot, structs.replace(asked, wants_total=False))
             assert (uncounted.places, uncounted.scores) == (late.places, late.scores)
@@ -147,15 +147,13 @@ def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.Mo
     clause = ScoredClause(Word("sea"), ((1.0,) * NUM_MATCH_KINDS,))
     query = TextQuery((clause,), 1, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.0)
     scored: list[int] = []
-    score = matching._score
+    score = text_search._score
 
-    def count(
-        view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
-    ) -> NDArray[np.float64]:
+    def count(evaluation: Evaluation, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
         scored.append(len(docs))
-        return score(view, prepared, docs)
+        return score(evaluation, docs)
 
-    monkeypatch.setattr(matching, "_score", count)
+    monkeypatch.setattr(text_search, "_score", count)
     found = searcher.search(world.snapshot, request((SortKey("price"),), query=query))
     assert found.total > 2_000
     assert 10 <= sum(scored) < 60

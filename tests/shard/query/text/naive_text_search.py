@@ -349,7 +349,7 @@ class NaiveSearch:
                 offset = tier_step(query) / SCORE_UNIT * (leading - 1)
             if len(matching) < query.required or doc in excluded:
                 continue
-            _, worst = tiers_of(query)
+            worst = tiers_of(query).worst
             if query.required >= len(scored):
                 worst = max(tier for _, tier in matching)
                 offset = tier_step(query) / SCORE_UNIT * num_steps(query, worst)
@@ -383,7 +383,7 @@ def num_steps(query: TextQuery, tier: int) -> int:
     words = [one for one in query.clauses if isinstance(one.clause, Word)]
     if not any(any(one.weights[0][MatchKind.INFIX :][:1]) for one in words):
         tiers.remove(TIER_OF_KIND[MatchKind.INFIX])
-    return sum(tier < one <= tiers_of(query)[1] for one in tiers)
+    return sum(tier < one <= tiers_of(query).worst for one in tiers)
 
 
 def statistics_of(views: Sequence[SegmentView], words: Sequence[Word]) -> list[list[int]]:
