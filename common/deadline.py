@@ -68,5 +68,6 @@ def check_call() -> None:
     Raises:
         DeadlineExceeded: it is too late.
     """
-    if time.monotonic() >= CALL_DEADLINE.get().at:
-        CALL_DEADLINE.get().check()
+    deadline = CALL_DEADLINE.get()
+    if time.monotonic() >= deadline.at:
+        deadline.check()

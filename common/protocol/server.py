@@ -15,7 +15,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -53,6 +53,9 @@ HANDSHAKE_SECONDS = 5.0
 STRANGERS_MAX = 256
 """Connections that have not sent it yet; at the bound the oldest is closed. A coordinator has one,
 and sends `hello` as soon as it is connected."""
+
+_UNFINISHED: Final = (CoroutineType, asyncio.Future)
+"""What a handler returns that has to wait."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -97,6 +100,7 @@ class RpcServer:
         scheduler: of this loop; notified when calls have arrived.
 
     Attributes:
+        handlers: by the name of their method.
         num_in_flight: calls in progress.
         num_owned: those of them that an owner has made, not a mere reader.
     """
@@ -111,12 +115,9 @@ class RpcServer:
         self.authenticate = authenticate
         self.scheduler = LoopScheduler() if scheduler is None else scheduler
         self.slow_seconds = slow_ms / 1000
-        self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {}
-        self.attachers: dict[str, Callable[[Any, memoryview], Any] | None] = {}
-        for handler in handlers:
-            name = handler.method.name
-            self.table[name] = (handler.method.decode_params, handler.function)
-            self.attachers[name] = handler.attach
+        self.handlers: dict[str, Handler[Any, Any]] = {
+            handler.method.name: handler for handler in handlers
+        }
         self.connections: dict[ServerConnection, None] = {}  # in the order of their arrival
         self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
         self.num_in_flight = 0
@@ -206,25 +207,28 @@ class _Transit:
     machine is suspended: a delay that no network has begins the comparison again.
     """
 
-    __slots__ = ("_begun_ms", "_former", "_least")
+    __slots__ = ("_begun_ms", "_fastest", "_former", "_least")
 
     WINDOW_MS = 60_000
     """Clocks drift little within two of these."""
 
     def __init__(self) -> None:
         self._begun_ms = 0.0
-        self._least = self._former = float("inf")
+        self._least = self._former = self._fastest = float("inf")
 
     def took_ms(self, now_ms: float, sent_ms: int) -> float:
         """Return how many milliseconds ago, at least, a call was sent."""
         difference = now_ms - sent_ms
-        if difference - min(self._least, self._former) > self.WINDOW_MS:
+        if difference - self._fastest > self.WINDOW_MS:
             self._begun_ms, self._former, self._least = now_ms, float("inf"), difference
         elif now_ms - self._begun_ms > self.WINDOW_MS:
             self._begun_ms, self._former, self._least = now_ms, self._least, difference
         elif difference < self._least:
             self._least = difference
-        return difference - min(self._least, self._former)
+        else:
+            return difference - self._fastest
+        self._fastest = min(self._least, self._former)
+        return difference - self._fastest
 
 
 class ServerConnection(asyncio.Protocol):
@@ -354,43 +358,42 @@ class ServerConnection(asyncio.Protocol):
         msgid = request.msgid
         REQUEST_IDS.set(request.request_ids)
         server = self._server
-        started = time.perf_counter() if server.slow_seconds else 0.0
+        started = time.monotonic()
         deadline = NEVER
         if request.timeout_ms:
-            now = time.monotonic()
-            took_ms = self._transit.took_ms(now * 1000, request.sent_ms)
-            deadline = Deadline(now + (request.timeout_ms - took_ms) / 1000)
+            took_ms = self._transit.took_ms(started * 1000, request.sent_ms)
+            deadline = Deadline(started + (request.timeout_ms - took_ms) / 1000)
             if took_ms >= request.timeout_ms:
                 late = DeadlineExceeded(f"{request.method} came too late to be begun")
                 self._answer_error(msgid, late, request.method)
                 return
         CALL_DEADLINE.set(deadline)
         try:
-            decode, function = server.table[request.method]
+            handler = server.handlers[request.method]
         except KeyError:
             self._answer_error(msgid, InvalidRequest(f"there is no method {request.method!r}"))
             return
+        decode = handler.method.decode_params
         try:
             params = None if decode is None else decode(request.params)
         except UNDECODABLE as error:
             raise FrameError(f"undecodable params of {request.method}: {error}") from error
         if attachment is not None:
-            attach_to = server.attachers.get(request.method)
-            if attach_to is None:
+            if handler.attach is None:
                 raise FrameError(f"{request.method} takes no attachment")
-            params = attach_to(params, attachment)
+            params = handler.attach(params, attachment)
         try:
-            result = function(params)
+            result = handler.function(params)
         except Exception as error:
             self._answer_error(msgid, error, request.method)
             return
-        if isinstance(result, (CoroutineType, asyncio.Future)):
+        if isinstance(result, _UNFINISHED):
             server.begin_call(self.is_reader)
             future: asyncio.Future[Any] = asyncio.ensure_future(cast(Awaitable[Any], result))
             future.add_done_callback(partial(self._answer_later, msgid, request.method, started))
             return
         self._answer(msgid, result, request.method)
-        if started:
+        if server.slow_seconds:
             self._note_slow(request.method, started)
 
     def _answer_later(
@@ -398,7 +401,7 @@ class ServerConnection(asyncio.Protocol):
     ) -> None:
         """Send the outcome of an asynchronous handler."""
         self._server.finish_call(self.is_reader)
-        if started:
+        if self._server.slow_seconds:
             self._note_slow(method, started)
         if future.cancelled():
             self._answer_error(msgid, Unavailable("the shard is stopping"), method)
@@ -409,7 +412,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _note_slow(self, method: str, started: float) -> None:
         """Log a call that took longer than it should."""
-        seconds = time.perf_counter() - started
+        seconds = time.monotonic() - started
         if seconds >= self._server.slow_seconds:
             _log.warning("slow call", method=method, took_ms=round(seconds * 1000, 3))
 

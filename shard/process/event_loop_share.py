@@ -25,10 +25,12 @@ TIMES_OTHERS: Final = 2
 class LoopShare:
     """The time that reads take, by index; used on the event loop only."""
 
-    __slots__ = ("_began", "_last", "_now")
+    __slots__ = ("_alone", "_began", "_last", "_now")
 
     def __init__(self) -> None:
         self._began = 0.0
+        self._alone: int | None = None
+        """The index of both periods, if it is the only one."""
         self._now: dict[int, float] = {}
         """Seconds used in the current period, by index that was read."""
         self._last: dict[int, float] = {}
@@ -41,19 +43,28 @@ class LoopShare:
             is_next = now - self._began < 2 * PERIOD_SECONDS
             self._last, self._now = self._now if is_next else {}, {}
             self._began = now
-        self._now.setdefault(index, 0.0)
+        if index not in self._now:
+            self._add(index)
         return now
+
+    def _add(self, index: int) -> None:
+        """Note that an index is read, or still is, in the current period."""
+        self._now[index] = 0.0
+        is_alone = len(self._now) == 1 and (not self._last or self._last.keys() == {index})
+        self._alone = index if is_alone else None
 
     def end(self, index: int, began: float) -> None:
         """Count the time since `began` as taken by a read of an index, wherever it ran.
 
         Reads on a thread count too, else an index would return to the event loop every two periods.
         """
-        self._now[index] = self._now.get(index, 0.0) + time.perf_counter() - began
+        if index not in self._now:
+            self._add(index)
+        self._now[index] += time.perf_counter() - began
 
     def is_alone(self, index: int) -> bool:
         """Return whether only this index, which is being read, has been read recently."""
-        return len(self._now) == 1 and (not self._last or self._last.keys() == {index})
+        return index == self._alone
 
     def is_exceeded(self, index: int) -> bool:
         """Return whether an index uses more than its share while others are read."""

@@ -65,9 +65,10 @@ _NO_CLAUSES: Final = _Plan((), {})
 class SearchMatches(NamedTuple):
     """The matches of a search, by segment of the snapshot."""
 
-    hits: list[Matches]
+    total: int
+    """How many hits there are."""
     ranked: list[Matches]
-    """Those that the best hits are selected from; with scores, if there is a query."""
+    """Those of the hits that the best are selected from; with scores, if there is a query."""
     counted: CountedMatches
     """The hits, and by facet the documents that pass everything but the facet's own clauses."""
     pinned: list[PinnedHits]
@@ -133,7 +134,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {}
     pinned: list[PinnedHits] = []
-    num_pinned = 0
+    total = num_pinned = 0
     pins = _NO_PINNED
     for ordinal, view in enumerate(snapshot.views):
         check_call()
@@ -149,11 +150,12 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
             if len(found_pins.docs) and request.has_pins_apart:
                 pinned.append(PinnedHits(ordinal, found_pins, scores_of(best, found_pins.docs)))
                 best = without_docs(best, found_pins.docs)
+        total += matches.count
         hits.append(matches)
         ranked.append(best)
         for facet, part in others.items():
             without.setdefault(facet, []).append(part)
-    return SearchMatches(hits, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
+    return SearchMatches(total, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
 
 
 class _MatchedView(NamedTuple):

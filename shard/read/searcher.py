@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -26,9 +27,9 @@ from common.hits_page_byte_limit import PAGE_BYTES_MAX
 from common.item_placement import hash_id
 from common.protocol.messages import (
     DistinctCounts,
-    FacetCounts,
     Pin,
     RangeCounts,
+    RangeRequest,
     SearchRequest,
     SearchResponse,
 )
@@ -58,23 +59,6 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 
-class _Counts(NamedTuple):
-    """The facet and range counts of a search.
-
-    Attributes:
-        facets: what to report of each facet besides its counts.
-        packed: the counts of all facets, as they are sent.
-        ranges: of the requested ranges.
-        groups: what counts the groups by facet value, if groups are counted; facet counts are then
-            those of hits that are in no group.
-    """
-
-    facets: tuple[FacetCounts, ...]
-    packed: bytes
-    ranges: tuple[RangeCounts, ...]
-    groups: GroupCounter | None
-
-
 _NO_PIN_NUMBERS: Final[tuple[int, ...]] = ()
 
 
@@ -95,9 +79,14 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     if request.ids:
         snapshot = _only(snapshot, request.ids)
     found = match(snapshot, request)
-    total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
-    counts = _count(snapshot, request, found.counted)
+    groups = None
+    if request.distinct is not None and request.distinct.counts_groups:
+        groups = GroupCounter(snapshot, request, found.counted)
+    facets, packed_counts = count_facets(
+        snapshot, request.facets, found.counted if groups is None else groups.ungrouped
+    )
+    ranges = _count_ranges(snapshot, request.ranges, found.counted) if request.ranges else ()
     counted = time.perf_counter_ns()
     check_call()
     hits, distinct = _select(snapshot, request, found.ranked)
@@ -106,24 +95,22 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
     return SearchResponse(
-        total,
+        found.total,
         *_hit_columns(snapshot, request, hits, request.num_documents),
-        facets=counts.facets,
-        ranges=counts.ranges,
+        facets=facets,
+        ranges=ranges,
         explanations=_explain(snapshot, request, hits) if request.wants_explanation else (),
         timings_us=(
             (matched - started) // 1_000,
             (counted - matched) // 1_000,
             (ordered - counted) // 1_000,
         ),
-        facet_counts=counts.packed,
+        facet_counts=packed_counts,
         elements=_elements_of(snapshot, request, hits) if request.wants_elements else (),
         pinned=pinned,
         pin_numbers=pin_numbers,
         distinct=distinct,
-        facet_groups=()
-        if counts.groups is None
-        else tuple([counts.groups.pairs(facet) for facet in request.facets]),
+        facet_groups=() if groups is None else tuple(map(groups.pairs, request.facets)),
         value_statistics=value_statistics(snapshot, request.value_statistics, found.counted)
         if request.value_statistics
         else (),
@@ -134,20 +121,16 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     )
 
 
-def _count(snapshot: Snapshot, request: SearchRequest, counted: CountedMatches) -> _Counts:
-    """Count the facets and ranges of a search."""
-    groups = None
-    if request.distinct is not None and request.distinct.counts_groups:
-        groups = GroupCounter(snapshot, request, counted)
-    facets, packed = count_facets(
-        snapshot, request.facets, counted if groups is None else groups.ungrouped
-    )
+def _count_ranges(
+    snapshot: Snapshot, requests: Sequence[RangeRequest], counted: CountedMatches
+) -> tuple[RangeCounts, ...]:
+    """Count the ranges of a search."""
     ranges: list[RangeCounts] = []
-    for one in request.ranges:
+    for one in requests:
         check_call()
         matches = counted.within(scope_of_range(counted, one))
         ranges.append(count_ranges(snapshot, one, matches))
-    return _Counts(facets, packed, tuple(ranges), groups)
+    return tuple(ranges)
 
 
 def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
@@ -190,26 +173,23 @@ def _pinned_answer(
     return _answer_of(snapshot, request, hits, explanations), ordered
 
 
-class _HitColumns(NamedTuple):
-    """What a response says of each hit, best first, in the order of its members."""
-
-    places: bytes
-    scores: bytes
-    records: bytes
-    sort_values: tuple[bytes | tuple[Any, ...], ...]
-    documents: tuple[bytes, ...]
+_HitColumns: TypeAlias = tuple[
+    bytes, bytes, bytes, tuple[bytes | tuple[Any, ...], ...], tuple[bytes, ...]
+]
+"""Places, scores, records, sort values and documents of hits, best first, as they are sent."""
 
 
 def _hit_columns(
     snapshot: Snapshot, request: SearchRequest, hits: Hits, num_documents: int
 ) -> _HitColumns:
     """Return the columns of some hits, with the stored documents of the first ones."""
-    return _HitColumns(
-        hits.places.tobytes(),
-        b"" if hits.scores is None else hits.scores.tobytes(),
-        hits.records.tobytes(),
-        tuple([packed_sort_values(snapshot, hits, key) for key in request.sort]),
-        _sent_along(snapshot, hits.records[:num_documents]) if num_documents else (),
+    _, _, places, records, scores = hits
+    return (
+        places.tobytes(),
+        b"" if scores is None else scores.tobytes(),
+        records.tobytes(),
+        tuple(map(partial(packed_sort_values, snapshot, hits), request.sort)),
+        _sent_along(snapshot, records[:num_documents]) if num_documents else (),
     )
 
 

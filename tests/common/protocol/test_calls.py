@@ -282,7 +282,7 @@ async def test_a_call_that_comes_too_late_is_not_begun(monkeypatch: pytest.Monke
         begun.append(CALL_DEADLINE.get().at - clock[0])
 
     scripted = ScriptedServer()
-    scripted.server.table[NOTE.name] = (None, note)
+    scripted.server.handlers[NOTE.name] = server.Handler(NOTE, note)
     client, _ = await connect(scripted.server, HELLO)
     first = client.call(NOTE, None, 2_000)
     await first
@@ -305,7 +305,9 @@ async def test_a_read_for_which_no_time_is_left_is_no_call_without_a_deadline(
     monkeypatch.setattr("common.protocol.server.time.monotonic", lambda: 1_000.0)
     scripted = ScriptedServer()
     begun: list[float] = []
-    scripted.server.table[NOTE.name] = (None, lambda _: begun.append(CALL_DEADLINE.get().at))
+    scripted.server.handlers[NOTE.name] = server.Handler(
+        NOTE, lambda _: begun.append(CALL_DEADLINE.get().at)
+    )
     client, _ = await connect(scripted.server, HELLO)
     with pytest.raises(DeadlineExceeded):
         await client.call(NOTE, None, 0)

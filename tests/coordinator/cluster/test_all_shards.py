@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +174,11 @@ class TestLife:
             raise ServiceError("no")
 
         assert shard.server is not None
-        decode, function = shard.server.table["catalog"]
-        shard.server.table["catalog"] = (decode, refuse)
+        handler = shard.server.handlers["catalog"]
+        shard.server.handlers["catalog"] = replace(handler, function=refuse)
         await service.cluster.push_catalog()
         assert not service.cluster.is_ready
-        shard.server.table["catalog"] = (decode, function)
+        shard.server.handlers["catalog"] = handler
         await service.cluster.wait_ready()
         assert service.cluster.shards[0].epoch == 2
 
@@ -268,10 +269,10 @@ class TestSupervision:
         monkeypatch.setattr(client, "_silent_ticks_max", 3)
         hung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         assert shard.server is not None
-        decode, function = shard.server.table["ping"]
-        shard.server.table["ping"] = (decode, lambda _: hung)
+        handler = shard.server.handlers["ping"]
+        shard.server.handlers["ping"] = replace(handler, function=lambda _: hung)
         await service.wait_state(0, ShardState.AWAY)
-        shard.server.table["ping"] = (decode, function)
+        shard.server.handlers["ping"] = handler
         hung.set_result(None)
         await service.cluster.wait_ready()
         assert client.epoch == 2
@@ -283,8 +284,8 @@ class TestSupervision:
         assert await service.cluster.silent_shards(5_000) == []
         hung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         assert service.shards[1].server is not None
-        decode, _ = service.shards[1].server.table["ping"]
-        service.shards[1].server.table["ping"] = (decode, lambda _: hung)
+        handlers = service.shards[1].server.handlers
+        handlers["ping"] = replace(handlers["ping"], function=lambda _: hung)
         await service.shards[2].die()
         await service.wait_state(2, ShardState.AWAY)
         assert await service.cluster.silent_shards(20) == [1, 2]

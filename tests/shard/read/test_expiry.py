@@ -55,7 +55,8 @@ def snapshot() -> Snapshot:
 def scores(snapshot: Snapshot, asked: SearchRequest) -> list[tuple[list[int], list[float]]]:
     """Return documents and scores by segment."""
     found = matching.match(snapshot, asked)
-    assert [one.docs.tolist() for one in found.hits] == [one.docs.tolist() for one in found.ranked]
+    hits = found.counted.within(None)
+    assert [one.docs.tolist() for one in hits] == [one.docs.tolist() for one in found.ranked]
     return [
         (one.docs.tolist(), [] if one.scores is None else one.scores.tolist())
         for one in found.ranked
