@@ -20,7 +20,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, chain, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,6 +53,7 @@ _Keys: TypeAlias = list[tuple[SortKey, _Column]]
 
 _NUMBERS = frozenset((int, float))
 _TEXTS = frozenset((str,))
+_PACKED = frozenset((bytes,))
 
 
 class Hit(Struct, frozen=True):
@@ -113,15 +115,18 @@ def merge_hits(
     Returns:
         At most `limit` hits, best first.
     """
-    # The position of each shard's first hit, with a sentinel.
-    starts = [0, *accumulate([len(answer.places) >> 3 for _, answer in answers])]
-    num_hits = starts[-1]
+    place_parts: list[bytes] = []
+    score_parts: list[bytes] = []
+    for _, answer in answers:
+        place_parts.append(answer.places)
+        score_parts.append(answer.scores)
+    places = memoryview(b"".join(place_parts)).cast("Q")
+    scores = memoryview(b"".join(score_parts)).cast("d")
+    num_hits = len(places)
     if limit == 0 or offset >= num_hits:
         return []
     first, end = (offset, offset + limit) if distinct is None else (0, num_hits)
-    places = memoryview(b"".join([answer.places for _, answer in answers])).cast("Q")
-    scores = memoryview(b"".join([answer.scores for _, answer in answers])).cast("d")
-    keys = [(key, _column(answers, i, key, scores, num_hits)) for i, key in enumerate(sort)]
+    keys = _columns(answers, sort, scores, num_hits) if sort else []
     is_newest_first = is_place_descending and not keys and not scores
     if num_hits < _ARRAYS_MIN or not all(_is_of_doubles(column) for _, column in keys):
         few_scores, few_places = scores.tolist(), places.tolist()
@@ -130,7 +135,19 @@ def merge_hits(
         order = _order_of_many(keys, scores, places, is_newest_first, first, min(end, num_hits))
     if distinct is not None:
         order = _best_per_value(answers, order, distinct.limit)[offset : offset + limit]
-    hits = []
+    return _hits_at(answers, order, num_hits)
+
+
+def _hits_at(
+    answers: Sequence[tuple[int, SearchResponse]], order: list[int], num_hits: int
+) -> list[Hit]:
+    """Return the hits at some of `num_hits` positions."""
+    hits: list[Hit] = []
+    if num_hits < _ARRAYS_MIN:  # making all of them takes less than locating each
+        for shard, answer in answers:
+            hits += map(Hit, repeat(shard), repeat(answer), range(len(answer.places) >> 3))
+        return list(map(hits.__getitem__, order))
+    starts = [0, *accumulate([len(answer.places) >> 3 for _, answer in answers])]
     for position in order:
         one = bisect_right(starts, position) - 1
         shard, answer = answers[one]
@@ -147,7 +164,9 @@ def is_slow_to_order(
         answers: (shard ordinal, response).
         sort: the sort keys of the request.
     """
-    collated = [i for i, key in enumerate(sort) if key.collation]
+    collated = [i for i, key in enumerate(sort) if key.collation] if sort else ()
+    if not collated:
+        return False
     num_chars = sum([
         len(value)
         for i in collated
@@ -159,6 +178,7 @@ def is_slow_to_order(
     return num_chars > COLLATED_FAST_CHARS
 
 
+@lru_cache
 def num_asked(num_hits: int, num_shards: int) -> int:
     """Return how many hits to request from each shard to get the best `num_hits` overall.
 
@@ -169,6 +189,7 @@ def num_asked(num_hits: int, num_shards: int) -> int:
     return min(num_hits, math.ceil(share + 6 * math.sqrt(share)))
 
 
+@lru_cache
 def num_inline(num_hits: int, num_shards: int) -> int:
     """Return how many documents each shard sends along, if `num_hits` hits are shown.
 
@@ -274,22 +295,28 @@ def _best_per_value(
     return kept
 
 
-def _column(
+def _columns(
     answers: Sequence[tuple[int, SearchResponse]],
-    i: int,
-    key: SortKey,
+    sort: Sequence[SortKey],
     scores: memoryview[float],
     num_hits: int,
-) -> _Column:
-    """Return the values of the i-th sort key, by position."""
-    if key.is_score and scores:
-        return _scores_of(key, scores.tolist())
-    found = [answer for _, answer in answers if answer.places]
-    packed = [part for one in found if isinstance(part := one.sort_values[i], bytes)]
-    if len(packed) == len(found):
-        return np.frombuffer(b"".join(packed), np.float64)
-    column = [value for one in found for value in one.sort_column(i)]
-    return column or [None] * num_hits
+) -> _Keys:
+    """Return the sort keys with their values by position."""
+    keys: _Keys = []
+    for i, key in enumerate(sort):
+        if key.is_score and scores:
+            keys.append((key, _scores_of(key, scores.tolist())))
+            continue
+        parts: list[Any] = [answer.sort_values[i] for _, answer in answers if answer.places]
+        kinds = set(map(type, parts))
+        if kinds == _PACKED:
+            keys.append((key, np.frombuffer(b"".join(parts), np.float64)))
+            continue
+        if bytes in kinds:
+            parts = [answer.sort_column(i) for _, answer in answers if answer.places]
+        column = list(chain.from_iterable(parts))
+        keys.append((key, column or [None] * num_hits))
+    return keys
 
 
 def bucket_height(best_score: float, num_buckets: int) -> float:

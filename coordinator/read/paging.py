@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 
 from common.protocol.messages import FetchRequest, SearchResponse, TermsRequest
 from common.protocol.methods import FETCH
@@ -33,7 +31,7 @@ from coordinator.read.hit_merging import (
     merge_hits,
     num_asked,
 )
-from coordinator.read.pinned_hits import NOTHING_PINNED, PinnedOnPage, pinned_on_page
+from coordinator.read.pinned_hits import NOTHING_PINNED, pinned_on_page
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 
 SORTED_FAST_MAX: Final = 10_000
@@ -88,16 +86,12 @@ class Paging:
         while True:
             retrieval = Retrieval(num_first, cursor, may_be_inline, terms=terms)
             outcome = await self._scatter.search(parameters, state, retrieval)
-            merge = partial(
-                _hits_of_page,
-                outcome,
-                parameters,
-                offset,
-                num_before,
-                are_all_sent=num_first == num_hits,
-            )
-            is_slow = _is_slow_to_merge(outcome.answers, parameters)
-            hits = await asyncio.to_thread(merge) if is_slow else merge()
+            are_all_sent = num_first == num_hits
+            merged = outcome, parameters, offset, num_before, are_all_sent
+            if _is_slow_to_merge(outcome.answers, parameters):
+                hits = await asyncio.to_thread(_hits_of_page, *merged)
+            else:
+                hits = _hits_of_page(*merged)
             if hits is not None:
                 return outcome, hits
             num_first = num_hits
@@ -157,32 +151,14 @@ class Paging:
         )
 
 
-class _Page(Struct, frozen=True):
-    """The hits of a page, out of those that the shards sent."""
-
-    pinned: PinnedOnPage
-    others: list[Hit]
-    num_others: int
-    """Slots of the page that pinned hits leave to others."""
-
-    @property
-    def hits(self) -> list[Hit]:
-        """All of them, in order."""
-        return self.pinned.among(self.others) if self.pinned.hits else self.others
-
-    def lacks_hits(self, outcome: SearchOutcome, parameters: SearchParameters) -> bool:
-        """Return whether hits that the shards did not send may belong to the page."""
-        sort, is_newest_first = parameters.sort, parameters.is_place_descending
-        return lacks_hits(outcome.answers, self.others, sort, is_newest_first, self.num_others)
-
-
 def _is_slow_to_merge(answers: ShardResponses, parameters: SearchParameters) -> bool:
     """Return whether merging takes milliseconds: of many hits, or of long texts to be collated."""
-    num_hits = sum([len(answer.places) for _, answer in answers]) >> 3
     is_sorted = bool(parameters.sort) or parameters.distinct is not None
-    if num_hits > (SORTED_FAST_MAX if is_sorted else SCORED_FAST_MAX):
-        return True
-    return is_sorted and is_slow_to_order(answers, parameters.sort)
+    num_fast_max = SORTED_FAST_MAX if is_sorted else SCORED_FAST_MAX
+    num_hits = 0
+    for _, answer in answers:
+        num_hits += len(answer.places) >> 3
+    return num_hits > num_fast_max or is_slow_to_order(answers, parameters.sort)
 
 
 def _hits_of_page(
@@ -190,7 +166,6 @@ def _hits_of_page(
     parameters: SearchParameters,
     offset: int,
     num_before: int,
-    *,
     are_all_sent: bool,
 ) -> list[Hit] | None:
     """Return a page of the shards' hits; None if it may lack hits that they did not send.
@@ -202,29 +177,16 @@ def _hits_of_page(
         num_before: hits of all earlier pages.
         are_all_sent: whether the shards have sent as many hits as the page may take of each.
     """
-    page = _merged_page(outcome, parameters, offset, num_before)
-    if not are_all_sent and page.lacks_hits(outcome, parameters):
-        return None
-    return page.hits
-
-
-def _merged_page(
-    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
-) -> _Page:
-    """Return a page of the hits that the shards sent; arguments as of `_hits_of_page`."""
     answers, limit, pinned = outcome.answers, parameters.per_page, NOTHING_PINNED
     if parameters.pins:
         pinned = pinned_on_page(answers, outcome.total, parameters.pins, num_before, limit)
-    num_others = limit - len(pinned.hits)
-    others = merge_hits(
-        answers,
-        parameters.sort,
-        parameters.is_place_descending,
-        max(offset - pinned.num_before, 0),
-        num_others,
-        parameters.distinct,
-    )
-    return _Page(pinned, others, num_others)
+        limit -= len(pinned.hits)
+    sort, is_newest_first = parameters.sort, parameters.is_place_descending
+    first = max(offset - pinned.num_before, 0)
+    others = merge_hits(answers, sort, is_newest_first, first, limit, parameters.distinct)
+    if not are_all_sent and lacks_hits(answers, others, sort, is_newest_first, limit):
+        return None
+    return pinned.among(others) if pinned.hits else others
 
 
 def next_cursor(
