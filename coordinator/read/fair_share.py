@@ -39,7 +39,7 @@ class FairShare:
         running_max: searches of one index under way, where there are others.
     """
 
-    __slots__ = ("_recent", "_running", "_running_max", "_waiting")
+    __slots__ = ("_latest", "_recent", "_running", "_running_max", "_waiting")
 
     def __init__(self, running_max: int = RUNNING_MAX) -> None:
         self._running_max = running_max
@@ -47,6 +47,7 @@ class FairShare:
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
         self._recent: dict[int, float] = {}
         """When the last two indexes began a search, the latest one last."""
+        self._latest = -1
 
     @property
     def num_waiting(self) -> int:
@@ -64,21 +65,24 @@ class FairShare:
         Raises:
             DeadlineExceeded: it did not begin in time.
         """
-        self._note(index)
-        if index in self._waiting or self._has_its_share(index):
+        if index != self._latest:
+            self._note_change(index)
+        self._recent[index] = time.monotonic()
+        num_running = self._running.get(index, 0)
+        if num_running and (index in self._waiting or self._has_its_share(index)):
             await self._wait(index, deadline)
         else:
-            self._running[index] = self._running.get(index, 0) + 1
+            self._running[index] = num_running + 1
         try:
             return await search()
         finally:
             self._end(index)
 
-    def _note(self, index: int) -> None:
+    def _note_change(self, index: int) -> None:
+        """Note that another index begins a search than the one before."""
+        self._latest = index
         recent = self._recent
-        recent.pop(index, None)
-        recent[index] = time.monotonic()
-        if len(recent) > 2:
+        if recent.pop(index, None) is None and len(recent) > 1:
             del recent[next(iter(recent))]
 
     def _has_its_share(self, index: int) -> bool:
@@ -121,11 +125,16 @@ class FairShare:
             del running[index]
         else:
             running[index] -= 1
-        waiting = self._waiting.get(index)
+        if index in self._waiting:
+            self._begin_waiting(index)
+
+    def _begin_waiting(self, index: int) -> None:
+        """Start the searches of an index that now may run."""
+        running, waiting = self._running, self._waiting[index]
         while waiting and not self._has_its_share(index):
             place = waiting.popleft()
             if not place.done():  # otherwise it was cancelled in this tick
                 running[index] = running.get(index, 0) + 1
                 place.set_result(None)
-        if waiting is not None and not waiting:
+        if not waiting:
             del self._waiting[index]
