@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Iterable
 from datetime import date, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import orjson
@@ -16,6 +17,11 @@ from coordinator.analytics.heavy_hitters import FrequentKeys, Values
 SLOW_MAX: Final = 100
 """Slowest searches kept of a day."""
 ROWS_AT_ONCE: Final = 1_000
+
+
+CountedSearch: TypeAlias = tuple[float, str, str, int, int]
+"""A search: when it was answered (in seconds since 1970), the name of the index, the text, hits,
+microseconds."""
 
 
 class SlowSearch(NamedTuple):
@@ -55,25 +61,28 @@ class Day:
         """The date."""
         return (date(1970, 1, 1) + timedelta(days=self.number)).isoformat()
 
-    def add(self, index: str, query: str, num_hits: int, took_us: int, at: float) -> None:
-        """Count a search."""
-        is_empty = num_hits == 0
-        total = self.totals.get(index)
-        if total is None:
-            total = self.totals[index] = [0, 0, 0]
-        total[0] += 1
-        total[1] += is_empty
-        total[2] += took_us
-        if query:
-            values = self.queries.at((index, query))
-            values[0] += 1
-            values[1] += is_empty
-            values[2] += took_us
-            values[3] = num_hits
-        if len(self.slow) < SLOW_MAX:
-            heapq.heappush(self.slow, SlowSearch(took_us, at, index, query))
-        elif took_us > self.slow[0].took_us:
-            heapq.heapreplace(self.slow, SlowSearch(took_us, at, index, query))
+    def add(self, searches: Iterable[CountedSearch]) -> None:
+        """Count searches."""
+        slow = self.slow
+        for at, index, query, num_hits, took_us in searches:
+            total = self.totals.get(index)
+            if total is None:
+                total = self.totals[index] = [0, 0, 0]
+            total[0] += 1
+            total[2] += took_us
+            if not num_hits:
+                total[1] += 1
+            if query:
+                values = self.queries.at((index, query))
+                values[0] += 1
+                values[2] += took_us
+                values[3] = num_hits
+                if not num_hits:
+                    values[1] += 1
+            if len(slow) < SLOW_MAX:
+                heapq.heappush(slow, SlowSearch(took_us, at, index, query))
+            elif took_us > slow[0].took_us:
+                heapq.heapreplace(slow, SlowSearch(took_us, at, index, query))
 
     def forget(self, index: str | None) -> None:
         """Forget an index, or everything."""

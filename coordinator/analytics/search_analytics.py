@@ -25,14 +25,15 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from datetime import UTC, date, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.disk_errors import explaining_disk_failure
 from common.durable_files import make_folder, sync_folder, write_atomically
 from common.process.logs import Log
 from common.process.thread_pool import to_the_end
-from coordinator.analytics.daily_search_counts import Day, SlowSearch
+from coordinator.analytics.daily_search_counts import CountedSearch, Day, SlowSearch
 from coordinator.analytics.heavy_hitters import Values
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
 
@@ -56,18 +57,9 @@ _FILES: Final = f"{'[0-9]' * 4}-{'[0-9]' * 2}-{'[0-9]' * 2}.json"
 _log = Log("analytics")
 
 
-class PendingSearch(NamedTuple):
-    """A search that has not been counted yet."""
-
-    at: float
-    """When it was answered, in seconds since 1970."""
-    client: Hashable
-    name: str
-    """Of the index."""
-    query: str
-    """As typed, cut to a maximum length."""
-    num_hits: int
-    took_us: int
+PendingSearch: TypeAlias = tuple[float, Hashable, str, str, int, int]
+"""A search that has not been counted yet: when it was answered (in seconds since 1970), its client,
+the name of the index, the text as typed but cut to a maximum length, hits, microseconds."""
 
 
 class _SearchList(NamedTuple):
@@ -106,7 +98,7 @@ class Analytics:
         self._days = days
         self._num_max = num_max
         self._pending: list[PendingSearch] = []
-        self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
+        self._typing: OrderedDict[Hashable, CountedSearch] = OrderedDict()
         self._finished: list[Day] = []
         self._listed: dict[str, _SearchList] = {}
         self._changed: set[int] = set()
@@ -128,41 +120,46 @@ class Analytics:
             took_us: microseconds.
         """
         pending = self._pending
-        pending.append(
-            PendingSearch(time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us)
-        )
+        pending.append((time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us))
         if len(pending) >= PENDING_MAX:
             self._count_pending()
 
-    def record_all(self, pending: Iterable[tuple[float, Hashable, str, str, int, int]]) -> None:
+    def record_all(self, pending: Iterable[PendingSearch]) -> None:
         """Record searches of another coordinator."""
-        self._pending += [PendingSearch(*one) for one in pending]
+        self._pending += pending
         if len(self._pending) >= PENDING_MAX:
             self._count_pending()
 
     def _count_pending(self) -> None:
         """Count the pending searches, except the last of each client: it may still be typing."""
         pending, self._pending = self._pending, []
+        if not pending:
+            return
         typing = self._typing
-        for now, client, index, query, num_hits, took_us in pending:
+        finished: list[CountedSearch] = []
+        for at, client, index, query, num_hits, took_us in pending:
             text = query.casefold()
             if not text.isalnum():
                 text = " ".join(text.split())
             last = typing.pop(client, None)
-            if last is not None:
-                at, last_index, last_text, *_ = last
-                is_continued = (
-                    last_text
-                    and abs(now - at) < TYPING_SECONDS
-                    and last_index == index
-                    and (text.startswith(last_text) or last_text.startswith(text))
-                    and text
-                )
-                if not is_continued:
-                    self._count(*last)
-            typing[client] = (now, index, text, num_hits, took_us)
-            if len(typing) > TYPING_MAX or now - next(iter(typing.values()))[0] > TYPING_SECONDS:
-                self._count(*typing.popitem(last=False)[1])
+            typing[client] = (at, index, text, num_hits, took_us)
+            if last is None:
+                continue
+            last_at, last_index, last_text, _, _ = last
+            is_continued = (
+                last_text
+                and text
+                and (text.startswith(last_text) or last_text.startswith(text))
+                and last_index == index
+                and abs(at - last_at) < TYPING_SECONDS
+            )
+            if not is_continued:
+                finished.append(last)
+        while typing and (
+            len(typing) > TYPING_MAX or at - next(iter(typing.values()))[0] > TYPING_SECONDS
+        ):
+            finished.append(typing.popitem(last=False)[1])
+        self._count(finished)
 
     def click(self, client: Hashable, index: str, query: str, id: str, position: int) -> bool:
         """Count a click on a hit; return False if its search is not among the counted ones.
@@ -191,11 +188,12 @@ class Analytics:
         self._changed.add(self._today.number)
         return True
 
-    def _count(self, at: float, index: str, query: str, num_hits: int, took_us: int) -> None:
-        number = _day_of(at)
-        day = self._today if number == self._today.number else self._other_day(number)
-        day.add(index, query, num_hits, took_us, at)
-        self._changed.add(number)
+    def _count(self, finished: Iterable[CountedSearch]) -> None:
+        """Count searches for the days on which they came."""
+        for number, searches in groupby(finished, _day_of_search):
+            day = self._today if number == self._today.number else self._other_day(number)
+            day.add(searches)
+            self._changed.add(number)
 
     def _other_day(self, number: int) -> Day:
         """Return a day that is not the one counted last: a new one, or one that is over.
@@ -225,13 +223,13 @@ class Analytics:
         self._count_pending()
         last = self._typing.pop(client, None)
         if last is not None:
-            self._count(*last)
+            self._count([last])
 
     def _flush(self) -> None:
         """Count all searches, including those that a client may still be typing."""
         self._count_pending()
-        while self._typing:
-            self._count(*self._typing.popitem(last=False)[1])
+        self._count(self._typing.values())
+        self._typing.clear()
 
     # --- reports
 
@@ -404,7 +402,7 @@ class ReaderAnalytics(Analytics):
     def record(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
         """Keep a search for the owner."""
         query = query[:QUERY_CHARS_MAX]
-        self._pending.append(PendingSearch(time.time(), client, index, query, num_hits, took_us))
+        self._pending.append((time.time(), client, index, query, num_hits, took_us))
 
     def take_pending(self) -> list[PendingSearch]:
         """Return the searches recorded since the last call."""
@@ -414,6 +412,10 @@ class ReaderAnalytics(Analytics):
     async def searches_with(self, index: str, prefix: str) -> list[str]:
         """Leave it to the owner."""
         raise OwnerOnly
+
+
+def _day_of_search(search: CountedSearch) -> int:
+    return int(search[0] // _DAY_SECONDS)
 
 
 def _day_of(at: float) -> int:

@@ -115,9 +115,10 @@ class Reporter:
 
 def _sendable(one: PendingSearch) -> _SentSearch:
     """Return a search as it can be sent: X-Forwarded-For may have bytes that are not UTF-8."""
-    key, address = cast(tuple[str | None, str], one.client)
-    client = (key, address.encode("utf-8", "replace").decode())
-    return (one.at, client, one.name, one.query, one.num_hits, one.took_us)
+    at, client, name, query, num_hits, took_us = one
+    key, address = cast(tuple[str | None, str], client)
+    sent = (key, address.encode("utf-8", "replace").decode())
+    return (at, sent, name, query, num_hits, took_us)
 
 
 def _shortened(event: dict[str, Any]) -> dict[str, Any]:
