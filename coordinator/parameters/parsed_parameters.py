@@ -23,8 +23,9 @@ from common.protocol.messages import (
     RangeRequest,
     SortKey,
 )
-from common.query_syntax_tree import Filter, Same
+from common.query_syntax_tree import AllOf, AnyOf, Filter, Range, Same
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
+from coordinator.parameters.filter_objects import comparisons_of
 from coordinator.parameters.request_decoding import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
@@ -310,6 +311,43 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     def sums_up_fields(self) -> bool:
         """Whether any of its facets sums up numbers by value."""
         return bool([one for one in self.all_facets if one.summary.fields])
+
+    @cached_property
+    def names_fields(self) -> bool:
+        """Whether it names fields without which it would mean nothing."""
+        return bool(
+            self.filter_fields
+            or self.sort
+            or self.boosts
+            or self.ranges
+            or self.names_search_fields
+            or self.distinct is not None
+            or self.cube is not None
+            or (self.facets and self.sums_up_fields)
+        )
+
+    @cached_property
+    def doubtful_comparisons(self) -> tuple[Range | AnyOf | AllOf, ...]:
+        """Comparisons of its filters that no item may be able to meet: by order, and with ""."""
+        compared = [one for clause in self.filters for one in comparisons_of(clause.filter)]
+        return tuple([one for one in compared if isinstance(one, Range) or "" in one.values])
+
+    @cached_property
+    def may_be_mistaken(self) -> bool:
+        """Whether it has what the data may show to be a mistake, but an answerable one."""
+        return bool(
+            self.shown_fields
+            or self.excluded_fields
+            or self.names_search_fields
+            or self.rules
+            or self.doubtful_comparisons
+        )
+
+    @cached_property
+    def distance_key(self) -> int | None:
+        """Position of the sort key that is a distance; None: there is none."""
+        nearest = [i for i, key in enumerate(self.sort) if key.point is not None]
+        return nearest[0] if nearest else None
 
     @property
     def offset(self) -> int:

@@ -24,6 +24,15 @@ RULES_FAST_CHARS: Final = 2_048
 """Rules of a request whose texts are longer take more than half a millisecond to compile."""
 
 
+NO_RULES: Final[Sequence[Rule]] = ()
+
+
+def has_rules(services: ReadServices, index: Index, parameters: SearchParameters) -> bool:
+    """Return whether there are rules that might apply to a search."""
+    rules = parameters.rules
+    return bool(services.caches.of(index).rules if rules is None else rules)
+
+
 async def curated_search(
     services: ReadServices, index: Index, parameters: SearchParameters, timestamp: int
 ) -> tuple[SearchParameters, list[Rule]]:

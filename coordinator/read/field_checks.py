@@ -32,7 +32,6 @@ from common.query_syntax_tree import Range
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.fields_not_searchable import unsearched
-from coordinator.parameters.filter_objects import comparisons_of
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
@@ -69,20 +68,6 @@ class _FieldNeed(NamedTuple):
     """The purpose, for the error message; empty: to filter or count by."""
     param: str
     code: str
-
-
-def names_fields(parameters: SearchParameters) -> bool:
-    """Return whether a search names fields that `check_fields` must see."""
-    return bool(
-        parameters.filter_fields
-        or parameters.sort
-        or parameters.boosts
-        or parameters.ranges
-        or parameters.names_search_fields
-        or parameters.distinct is not None
-        or parameters.cube is not None
-        or (parameters.facets and parameters.sums_up_fields)
-    )
 
 
 async def check_fields(
@@ -136,7 +121,7 @@ async def search_warnings(
             or parameters.rules
         ):
             messages = await _about_names(cache, parameters, state)
-        if parameters.filters:
+        if parameters.doubtful_comparisons:
             messages += await _unmet_comparisons(cache, parameters, state)
     except Unavailable:
         return parameters.warnings
@@ -183,15 +168,14 @@ async def _unmet_comparisons(
     """
     ranges: list[Range] = []
     unmet: list[str] = []
-    for clause in parameters.filters:
-        for one in comparisons_of(clause.filter):
-            if isinstance(one, Range):
-                ranges.append(one)
-            elif "" in one.values and len(unmet) < GUESSES_MAX:
-                unmet.append(
-                    f'a condition compares {one.field[:100]!r} with "", which equals no value; '
-                    "IS EMPTY finds empty texts"
-                )
+    for one in parameters.doubtful_comparisons:
+        if isinstance(one, Range):
+            ranges.append(one)
+        elif len(unmet) < GUESSES_MAX:
+            unmet.append(
+                f'a condition compares {one.field[:100]!r} with "", which equals no value; '
+                "IS EMPTY finds empty texts"
+            )
     if not ranges or parameters.key_filter is not None:
         return unmet
     counted = cache.statistics.existing_fields.kinds

@@ -49,14 +49,11 @@ def render_items(
     if parameters.fields is not None or parameters.exclude_fields is not None:
         projection = Projection(parameters.fields, parameters.exclude_fields)
         documents = [projection.of(document) for document in documents]
-    if not parameters.show and not parameters.sort and marks is None:
+    distance_key = parameters.distance_key
+    if not parameters.show and distance_key is None and marks is None:
         return documents
     wants_score = bool(parameters.show & {"score", "score_details"})
     wants_elements = "elements" in parameters.show
-    nearest = [i for i, key in enumerate(parameters.sort) if key.point is not None]
-    distance_key = nearest[0] if nearest else None
-    if not wants_score and not wants_elements and distance_key is None and marks is None:
-        return documents
     rendered = []
     for i, (hit, document) in enumerate(zip(hits, documents, strict=True)):
         additions: dict[str, Any] = {}

@@ -39,7 +39,7 @@ from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, p
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
 from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.facets.unconfigured_facets import field_requests
-from coordinator.read.field_checks import check_fields, names_fields
+from coordinator.read.field_checks import check_fields
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.search_results import Timings
@@ -100,7 +100,10 @@ class SearchOutcome(Struct, frozen=True):
     @property
     def has_others(self) -> bool:
         """Whether there are hits other than pinned ones."""
-        return any(answer.total > answer.num_pinned for _, answer in self.answers)
+        for _, answer in self.answers:
+            if answer.total > answer.num_pinned:
+                return True
+        return False
 
 
 class Scatter:
@@ -149,7 +152,7 @@ class Scatter:
         scored = UNRESTRICTED
         if parameters.query:
             scored = await self._scored_query(cache, parameters, state)
-        if names_fields(parameters):
+        if parameters.names_fields:
             await check_fields(cache, parameters, state)
         ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(

@@ -36,10 +36,10 @@ from coordinator.catalog.catalog import Index
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.curated_search import curated_search
+from coordinator.read.curated_search import NO_RULES, curated_search, has_rules
 from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
-from coordinator.read.facets.facet_result_types import CubeResult, FacetResult, RangeResult
+from coordinator.read.facets.facet_result_types import FacetResult, RangeResult
 from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import merge_ranges, num_keys
@@ -74,20 +74,6 @@ class _Found(NamedTuple):
     parameters: SearchParameters
     outcome: SearchOutcome
     hits: list[Hit]
-
-
-class _Shown(NamedTuple):
-    """What a page shows of it.
-
-    Attributes:
-        items: JSON text of each hit; none if the search is merged with others.
-        facets: as requested.
-        cube: counts of several facets together, if requested.
-    """
-
-    items: list[bytes]
-    facets: list[FacetResult]
-    cube: CubeResult | None
 
 
 class Search:
@@ -147,50 +133,65 @@ class Search:
     ) -> SearchResult:
         """Run one search; every step is short, or cut by the scheduler."""
         started = time.perf_counter()
-        cursor = (
-            None if requested.cursor is None else self._cursor(index, requested, requested.cursor)
-        )
-        timestamp = now() if cursor is None else cursor.timestamp
+        cursor, timestamp = None, now()
+        if requested.cursor is not None:
+            cursor = self._cursor(index, requested, requested.cursor)
+            timestamp = cursor.timestamp
         with self._cluster.reading(index.number) as newest:
             if cursor is not None:
                 horizon = cursor.horizon
             elif horizon is None:
                 horizon = newest
             state = SearchedState(index, horizon, timestamp, deadline)
-            parameters, rules = await self._resolved(requested, state)
+            parameters, rules = requested, NO_RULES
+            if requested.similar_to is not None or has_rules(self._services, index, requested):
+                parameters, rules = await self._resolved(requested, state)
             if cursor is not None:
                 cursor = await self._services.paging.continued(parameters, state, cursor)
             found = await self._find(parameters, state, cursor)
-            shown = await self._shown(found)
+            parameters, outcome, hits = found
+            items: list[bytes] = []
+            if not parameters.keeps_order:
+                items = await self._items(parameters, outcome, hits)
+            facets: list[FacetResult] = []
+            if parameters.facets or parameters.field_facets:
+                facets = await self._listed_facets(parameters, outcome)
+            cube = None
+            if parameters.cube is not None:
+                cube = await joint_counts(
+                    self._services.scatter, self._services.limits, parameters, outcome, facets
+                )
             did_you_mean: str | None = None
             warnings: tuple[str, ...] = ()
             if cursor is None:
-                did_you_mean = await self._correction(requested, found, state)
-                warnings = await search_warnings(self._services.caches, requested, state)
+                if requested.query and requested.did_you_mean is not False:
+                    did_you_mean = await self._correction(requested, found, state)
+                warnings = requested.warnings
+                if requested.may_be_mistaken:
+                    warnings = await search_warnings(self._services.caches, requested, state)
         next_page = None
         if cursor is not None:
-            next_page = next_cursor(index.number, cursor, requested, found.hits)
+            next_page = next_cursor(index.number, cursor, requested, hits)
             self._note_page(index, requested, cursor, has_next=next_page is not None)
-        parameters, outcome, hits = found
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
             per_page=parameters.per_page,
             total=outcome.total,
-            items=shown.items,
-            facets=shown.facets,
+            items=items,
+            facets=facets,
             ranges=await self._ranges(found) if parameters.ranges else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
             if parameters.trees
             else {},
-            cube=shown.cube,
+            cube=cube,
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=outcome.timings(started),
             cursor=next_page,
-            rules=[rule.name for rule in rules],
-            rule_data=_rule_data(rules),
+            rules=[rule.name for rule in rules] if rules else [],
+            rule_data=_rule_data(rules) if rules else [],
             match=parameters.match if requested.match == "auto" and requested.query else None,
             dropped_words=outcome.scored.dropped_words,
             num_words_cut=outcome.scored.num_words_cut,
@@ -202,7 +203,7 @@ class Search:
 
     async def _resolved(
         self, requested: SearchParameters, state: SearchedState
-    ) -> tuple[SearchParameters, list[Rule]]:
+    ) -> tuple[SearchParameters, Sequence[Rule]]:
         """Return the search to run, with a query for similar items and with rules applied.
 
         Returns:
@@ -221,27 +222,14 @@ class Search:
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
     ) -> _Found:
         """Find the hits of a page, by the first way to match that has hits other than pinned."""
+        paging = self._services.paging
+        if parameters.match != "auto":
+            return _Found(parameters, *await paging.find(parameters, state, cursor))
         for relaxed in self._services.relaxed(state.index, parameters):
-            outcome, hits = await self._services.paging.find(relaxed, state, cursor)
+            outcome, hits = await paging.find(relaxed, state, cursor)
             if outcome.has_others:
                 break
         return _Found(relaxed, outcome, hits)
-
-    async def _shown(self, found: _Found) -> _Shown:
-        """Return what a page shows of what was found."""
-        parameters, outcome, hits = found
-        items: list[bytes] = []
-        if not parameters.keeps_order:
-            items = await self._items(parameters, outcome, hits)
-        facets: list[FacetResult] = []
-        if parameters.facets or parameters.field_facets:
-            facets = await self._listed_facets(parameters, outcome)
-        cube = None
-        if parameters.cube is not None:
-            cube = await joint_counts(
-                self._services.scatter, self._services.limits, parameters, outcome, facets
-            )
-        return _Shown(items, facets, cube)
 
     async def _items(
         self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
@@ -283,16 +271,14 @@ class Search:
         """Return another spelling of a query, if requested or if the query found little.
 
         Args:
-            requested: the search as requested.
+            requested: the search as requested, with a query.
             found: what the search that was run found.
             state: the searched state.
         """
-        if not requested.query or requested.did_you_mean is False:
-            return None
         parameters, outcome, _ = found
         has_fewer_words = requested.match == "auto" and parameters.match != "all"
         num_hits: int | None = 0 if has_fewer_words else outcome.total
-        if num_hits and not outcome.has_others:
+        if num_hits and parameters.pins and not outcome.has_others:
             num_hits = None  # the pinned ones say nothing about the words
         if not requested.did_you_mean and num_hits and not outcome.scored.ignored_words:
             return None
