@@ -254,7 +254,9 @@ class Middleware:
         key_id = request.caller.key_id
         return address if key_id is None else f"{address} {key_id}"
 
-    def _resolve(self, request: Request, segments: list[str]) -> tuple[ServedRoute, list[str]]:
+    def _resolve(
+        self, request: Request, segments: list[str]
+    ) -> tuple[ServedRoute, tuple[str, ...]]:
         """Return the route of a request and its arguments.
 
         Raises:
@@ -284,7 +286,7 @@ class Middleware:
             self._check_key(route, route.action, request.caller)
         if self._services.shared_log is not None and route.action is not None:
             await self._wait_fresh(self._services.shared_log, request)
-        if request.arguments and "{index}" in route.path:
+        if route.names_index:
             self._find_index(route, request)
         if request.query_string and route.refuses_ignored and not route.takes_query:
             refuse_query(request)

@@ -170,7 +170,7 @@ class Request:
         self.request_id = request_id
         self.status = 0
         self.caller: Caller = NOBODY
-        self.arguments: list[str] = []
+        self.arguments: tuple[str, ...] = ()
         self.query_string = ""
         self.waited_ms = 0
         self.body = b""
@@ -381,7 +381,8 @@ class Request:
         Returns:
             What decompresses it; None if it is sent as it is.
         """
-        self._check_size(self.announced_bytes, bytes_max)
+        if not self._payload.is_eof():  # otherwise it is here already
+            self._check_size(self.announced_bytes, bytes_max)
         expectation = self.headers.get(hdrs.EXPECT)
         if expectation is not None and not self.is_http_1_0:
             self._continue(expectation)

@@ -75,12 +75,15 @@ class Route:
     parameter of the query string that is not in `parameters`, its schema."""
     name: str = field(init=False)
     """In metrics and logs."""
+    names_index: bool = field(init=False)
+    """Whether the first argument names an index."""
     refuses_ignored: bool = field(init=False)
     """Whether a query string and a body are refused where the handler reads neither. Pages that
     need no key ignore them, as probes and browsers expect, and so does Algolia's protocol."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.method} {self.path}")
+        object.__setattr__(self, "names_index", "{index}" in self.path)
         assert "answer" in self.document, (
             f"{self.name}: document must name the schema of the answer"
         )

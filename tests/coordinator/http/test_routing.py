@@ -18,7 +18,7 @@ from coordinator.routes import ROUTES
 ROUTER = Router(ROUTES)
 
 
-def resolve(method: str, path: str) -> tuple[str, list[str]]:
+def resolve(method: str, path: str) -> tuple[str, tuple[str, ...]]:
     route, arguments = ROUTER.resolve(method, path[1:].split("/"))
     return route.path, arguments
 
@@ -43,10 +43,10 @@ def test_what_changes_anything_is_subject_to_the_check_of_the_origin() -> None:
 
 
 def test_arguments_in_order() -> None:
-    assert resolve("GET", "/films/items/a b") == ("/{index}/items/{id}", ["films", "a b"])
+    assert resolve("GET", "/films/items/a b") == ("/{index}/items/{id}", ("films", "a b"))
     assert resolve("POST", "/films/items/7/update") == (
         "/{index}/items/{id}/update",
-        ["films", "7"],
+        ("films", "7"),
     )
 
 
