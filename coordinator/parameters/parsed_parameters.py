@@ -25,6 +25,7 @@ from common.protocol.messages import (
 )
 from common.query_syntax_tree import AllOf, AnyOf, Filter, Range, Same
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
+from coordinator.parameters.field_needs import BOOST, NUMBERS, FieldNeed, bits, kinds_counted
 from coordinator.parameters.filter_objects import comparisons_of
 from coordinator.parameters.request_decoding import RawParameters
 
@@ -175,6 +176,12 @@ class NamedField(NamedTuple):
     field: str
 
 
+QueryKey: TypeAlias = tuple[
+    str, str, bool, PrefixMode, TypoMode, tuple[int, int], int, tuple[SearchableField, ...] | None
+]
+"""Everything in a request that its scored query depends on, besides the index and the horizon."""
+
+
 class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     """One search, validated except for what only the data knows (see `filter_fields`, `sort`)."""
 
@@ -313,18 +320,23 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
         return bool([one for one in self.all_facets if one.summary.fields])
 
     @cached_property
-    def names_fields(self) -> bool:
-        """Whether it names fields without which it would mean nothing."""
-        return bool(
-            self.filter_fields
-            or self.sort
-            or self.boosts
-            or self.ranges
-            or self.names_search_fields
-            or self.distinct is not None
-            or self.cube is not None
-            or (self.facets and self.sums_up_fields)
+    def query_key(self) -> QueryKey:
+        """The parameters that decide what its text query means."""
+        return (
+            self.query,
+            self.match,
+            self.drops_function_words,
+            self.prefix,
+            self.typo,
+            self.typo_lengths,
+            self.infix,
+            self.search_fields,
         )
+
+    @cached_property
+    def field_needs(self) -> tuple[FieldNeed, ...]:
+        """What it needs of the fields that it names, apart from those to search."""
+        return tuple(self._field_needs())
 
     @cached_property
     def doubtful_comparisons(self) -> tuple[Range | AnyOf | AllOf, ...]:
@@ -344,6 +356,11 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @cached_property
+    def is_collated(self) -> bool:
+        """Whether texts are sorted in the order of a language."""
+        return any(key.collation for key in self.sort)
+
+    @cached_property
     def distance_key(self) -> int | None:
         """Position of the sort key that is a distance; None: there is none."""
         nearest = [i for i, key in enumerate(self.sort) if key.point is not None]
@@ -353,6 +370,35 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     def offset(self) -> int:
         """Number of hits before the page."""
         return self.skip + (self.page - 1) * self.per_page
+
+    def _field_needs(self) -> Iterator[FieldNeed]:
+        for name, param in self.filter_fields.items():
+            yield FieldNeed(name, 0, "", param, code="unknown_facet")
+        for key in self.sort:
+            if key.field is not None and key.point is None:
+                yield FieldNeed(key.field, 0, "sort by", self.sort_param, code="unknown_sort_field")
+        for spec in self.all_facets:
+            facet = spec.configuration.field
+            for name in spec.summary.fields:
+                param = f"facets.{facet}.stats"
+                yield FieldNeed(name, NUMBERS, "sum up", param, code="invalid_facets")
+        for boost in self.boosts:
+            if boost.point is None:
+                kinds, param = bits(boost.value_kinds), f"boost.{boost.field}"
+                yield FieldNeed(boost.field, kinds, BOOST, param, code="invalid_boost")
+        if self.cube is not None:
+            field = self.cube.field
+            yield FieldNeed(
+                field, NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube"
+            )
+        if self.distinct is not None:
+            field = self.distinct.field
+            yield FieldNeed(field, 0, "tell items apart by", "distinct", code="invalid_distinct")
+        for one in self.ranges:
+            if one.origin is None and one.zoom is None:
+                param = f"facet_ranges.{one.field}"
+                kinds = kinds_counted(one)
+                yield FieldNeed(one.field, kinds, "count by", param, code="invalid_facet_ranges")
 
 
 class FacetParameters(Struct, frozen=True, kw_only=True):

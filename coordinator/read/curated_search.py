@@ -27,10 +27,9 @@ RULES_FAST_CHARS: Final = 2_048
 NO_RULES: Final[Sequence[Rule]] = ()
 
 
-def has_rules(services: ReadServices, index: Index, parameters: SearchParameters) -> bool:
+def has_rules(index: Index, parameters: SearchParameters) -> bool:
     """Return whether there are rules that might apply to a search."""
-    rules = parameters.rules
-    return bool(services.caches.of(index).rules if rules is None else rules)
+    return bool(index.configuration.rules if parameters.rules is None else parameters.rules)
 
 
 async def curated_search(

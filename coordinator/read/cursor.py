@@ -28,7 +28,6 @@ import msgspec
 
 from common.errors import InvalidRequest
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.text.query_weighting import query_key
 
 _VERSION: Final = 3
 START: Final = "*"
@@ -176,12 +175,11 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
         index: number of the index.
         parameters: the search as requested.
     """
-    text = query_key(parameters)
     encode = msgspec.msgpack.encode
     packed = encode(
         (
             index,
-            text if parameters.query or parameters.similar_to else None,
+            parameters.query_key if parameters.query or parameters.similar_to else None,
             parameters.similar_to,
             sorted(encode(clause.filter) for clause in parameters.filters),
             parameters.sort,

@@ -21,53 +21,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
+from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.curation_rules import Rule
 from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
-from common.protocol.messages import RangeRequest
 from common.query_syntax_tree import Range
-from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed, bits
 from coordinator.parameters.fields_not_searchable import unsearched
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
 
-
-def _bits(kinds: Iterable[ValueKind]) -> int:
-    """Return kinds of values as bits."""
-    return sum(1 << kind for kind in kinds)
-
-
-_TEXTS: Final = 1 << ValueKind.STRING
-_NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 _NOUNS: Final = {
     0: ("value", "values"),
-    _TEXTS: ("text", "texts"),
-    _NUMBERS: ("number", "numbers"),
-    _bits(NUMBER_KINDS): ("number", "numbers"),
-    _bits(MOMENT_KINDS): ("date or number", "dates or numbers"),
+    TEXTS: ("text", "texts"),
+    NUMBERS: ("number", "numbers"),
+    bits(NUMBER_KINDS): ("number", "numbers"),
+    bits(MOMENT_KINDS): ("date or number", "dates or numbers"),
 }
 _LISTED_CHARS_MAX: Final = 500
 _OTHER_ORDER: Final = re.compile(
     r"-(?P<descending>.+)|(?P<name>.+?)[ _](?P<order>asc|desc)", re.IGNORECASE
 )
 """How other programs write the order of a sort field."""
-
-
-class _FieldNeed(NamedTuple):
-    """A field that a search names, and what the search needs of it."""
-
-    field: str
-    kinds: int
-    """Kinds of values of which it must have one, as a bit set; 0: the field must be known."""
-    purpose: str
-    """The purpose, for the error message; empty: to filter or count by."""
-    param: str
-    code: str
 
 
 async def check_fields(
@@ -183,7 +162,7 @@ async def _unmet_comparisons(
         await _num_docs(cache, parameters, state)
     for one in ranges[:GUESSES_MAX]:
         bound = one.upper if one.lower is None else one.lower
-        wanted, found = (_TEXTS, _NUMBERS) if isinstance(bound, str) else (_NUMBERS, _TEXTS)
+        wanted, found = (TEXTS, NUMBERS) if isinstance(bound, str) else (NUMBERS, TEXTS)
         kinds = counted.get(one.field, 0)
         if kinds & found and not kinds & wanted:
             noun, nouns = _NOUNS[wanted][0], _NOUNS[found][1]
@@ -278,48 +257,22 @@ def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> Inval
     )
 
 
-def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> _FieldNeed | None:
-    """Return the first field that is not known to have the values that the search needs."""
+def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> FieldNeed | None:
+    """Return the first field that is not known to have the values that the search needs.
+
+    The boosts of the configuration may name fields that no item has yet.
+    """
     counted = cache.statistics.existing_fields.kinds
-    for need in _needs(parameters, cache.configuration.boosts):
+    for need in parameters.field_needs:
         kinds = need.kinds
-        if not (counted.get(need.field, 0) & kinds if kinds else cache.knows_field(need.field)):
+        if counted.get(need.field, 0) & kinds if kinds else cache.knows_field(need.field):
+            continue
+        if need.purpose != BOOST or parameters.boosts != cache.configuration.boosts:
             return need
     return None
 
 
-def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Iterator[_FieldNeed]:
-    """Yield all fields that a search names, except in the configured boosts."""
-    for name, param in parameters.filter_fields.items():
-        yield _FieldNeed(name, 0, "", param, code="unknown_facet")
-    for key in parameters.sort:
-        if key.field is not None and key.point is None:
-            yield _FieldNeed(
-                key.field, 0, "sort by", parameters.sort_param, code="unknown_sort_field"
-            )
-    for spec in parameters.all_facets:
-        facet = spec.configuration.field
-        for name in spec.summary.fields:
-            param = f"facets.{facet}.stats"
-            yield _FieldNeed(name, _NUMBERS, "sum up", param, code="invalid_facets")
-    for boost in parameters.boosts if parameters.boosts != configured else ():
-        if boost.point is None:
-            kinds, param = _bits(boost.value_kinds), f"boost.{boost.field}"
-            yield _FieldNeed(boost.field, kinds, "boost by", param, code="invalid_boost")
-    if parameters.cube is not None:
-        field = parameters.cube.field
-        yield _FieldNeed(field, _NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube")
-    if parameters.distinct is not None:
-        field = parameters.distinct.field
-        yield _FieldNeed(field, 0, "tell items apart by", "distinct", code="invalid_distinct")
-    for one in parameters.ranges:
-        if one.origin is None and one.zoom is None:
-            param = f"facet_ranges.{one.field}"
-            kinds = _kinds_of(one)
-            yield _FieldNeed(one.field, kinds, "count by", param, code="invalid_facet_ranges")
-
-
-def _error(cache: IndexCache, need: _FieldNeed) -> InvalidRequest:
+def _error(cache: IndexCache, need: FieldNeed) -> InvalidRequest:
     """Return the error about a field without fitting values."""
     field, kinds, purpose, param, code = need
     counted = cache.statistics.existing_fields.kinds
@@ -342,14 +295,6 @@ def _error(cache: IndexCache, need: _FieldNeed) -> InvalidRequest:
         name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
         meant = f'; write "{name[:100]}:{order}"'
     return InvalidRequest(message + meant, code=code, param=param)
-
-
-def _kinds_of(request: RangeRequest) -> int:
-    """Return the kinds of values that a range counts, as a bit set."""
-    if request.calendar is not None:
-        return _TEXTS
-    is_text = any(isinstance(bound, str) for bounds in request.bounds for bound in bounds)
-    return _TEXTS if is_text else _NUMBERS
 
 
 def _listed(names: Iterable[str]) -> str:

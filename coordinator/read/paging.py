@@ -34,6 +34,8 @@ from coordinator.read.hit_merging import (
 from coordinator.read.pinned_hits import NOTHING_PINNED, pinned_on_page
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 
+MERGED_FAST_MAX: Final = 100
+"""Hits that any number of shards may each send, to be merged at once."""
 SORTED_FAST_MAX: Final = 10_000
 SCORED_FAST_MAX: Final = 50_000
 """So many hits of all shards are merged in 2 to 4 ms, by sort keys or by score alone; more, for
@@ -88,7 +90,8 @@ class Paging:
             outcome = await self._scatter.search(parameters, state, retrieval)
             are_all_sent = num_first == num_hits
             merged = outcome, parameters, offset, num_before, are_all_sent
-            if _is_slow_to_merge(outcome.answers, parameters):
+            may_be_slow = num_first > MERGED_FAST_MAX or parameters.is_collated
+            if may_be_slow and _is_slow_to_merge(outcome.answers, parameters):
                 hits = await asyncio.to_thread(_hits_of_page, *merged)
             else:
                 hits = _hits_of_page(*merged)

@@ -45,7 +45,7 @@ from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.search_results import Timings
 from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.text.query_weighting import UNRESTRICTED, score_again, score_query
-from coordinator.read.text.text_statistics_cache import ScoredQuery
+from coordinator.read.text.text_statistics_cache import ScoredQuery, StatisticsCache
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents along with the keys: reading a few needlessly costs
@@ -100,10 +100,8 @@ class SearchOutcome(Struct, frozen=True):
     @property
     def has_others(self) -> bool:
         """Whether there are hits other than pinned ones."""
-        for _, answer in self.answers:
-            if answer.total > answer.num_pinned:
-                return True
-        return False
+        totals = [answer.total - answer.num_pinned for _, answer in self.answers]
+        return any(totals)
 
 
 class Scatter:
@@ -151,8 +149,10 @@ class Scatter:
         cache = self._caches.of(state.index)
         scored = UNRESTRICTED
         if parameters.query:
-            scored = await self._scored_query(cache, parameters, state)
-        if parameters.names_fields:
+            statistics = self._caches.statistics(cache, parameters.key_filter)
+            known = statistics.known_query(parameters.query_key, state.horizon)
+            scored = known or await self._scored_query(cache, statistics, parameters, state)
+        if parameters.field_needs or parameters.names_search_fields:
             await check_fields(cache, parameters, state)
         ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(
@@ -241,7 +241,11 @@ class Scatter:
         return num_inline(num_hits, self._cluster.num_shards)
 
     def _scored_query(
-        self, cache: IndexCache, parameters: SearchParameters, state: SearchedState
+        self,
+        cache: IndexCache,
+        statistics: StatisticsCache,
+        parameters: SearchParameters,
+        state: SearchedState,
     ) -> Coroutine[Any, Any, ScoredQuery]:
         """Parse and score the query text."""
 
@@ -261,14 +265,7 @@ class Scatter:
                 self._limits.query_words_max,
             )
 
-        statistics = self._caches.statistics(cache, parameters.key_filter)
-        return score_query(
-            state,
-            parse,
-            parameters,
-            statistics,
-            self._scheduler,
-        )
+        return score_query(state, parse, parameters, statistics, self._scheduler)
 
 
 def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, SearchResponse]]:

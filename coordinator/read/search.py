@@ -144,7 +144,7 @@ class Search:
                 horizon = newest
             state = SearchedState(index, horizon, timestamp, deadline)
             parameters, rules = requested, NO_RULES
-            if requested.similar_to is not None or has_rules(self._services, index, requested):
+            if requested.similar_to is not None or has_rules(index, requested):
                 parameters, rules = await self._resolved(requested, state)
             if cursor is not None:
                 cursor = await self._services.paging.continued(parameters, state, cursor)

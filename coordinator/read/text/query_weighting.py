@@ -41,7 +41,6 @@ from coordinator.read.text.query_parser import ParsedQuery, Spellings, words_of
 from coordinator.read.text.text_statistics_cache import (
     FIELD_CHOICES_REMEMBERED_MAX,
     Assumption,
-    QueryKey,
     ScoredQuery,
     Statistics,
     StatisticsCache,
@@ -73,7 +72,7 @@ async def score_query(
     cache: StatisticsCache,
     scheduler: LoopScheduler,
 ) -> ScoredQuery:
-    """Parse a query and compute the weights of its clauses; results are cached per horizon.
+    """Parse a query and compute the weights of its clauses; the cache keeps the result, if it can.
 
     Blank text and bare punctuation restrict nothing. Where scores are not needed, no shard is asked
     for the frequencies of words.
@@ -86,10 +85,6 @@ async def score_query(
         scheduler: lets long texts yield the event loop.
     """
     index, horizon = state.index, state.horizon
-    key = query_key(parameters)
-    scored = cache.known_query(key, horizon)
-    if scored is not None:
-        return scored
     is_long = is_long_text(parameters.query)
     parsed = await scheduler.run(index.number, parse()) if is_long else run_to_completion(parse())
     if parsed.is_blank:
@@ -116,7 +111,7 @@ async def score_query(
             parsed, statistics, missing, cache.request(index, missing, statistics)
         )
     else:
-        cache.remember_query(key, statistics, scored)
+        cache.remember_query(parameters.query_key, statistics, scored)
     return scored
 
 
@@ -146,27 +141,13 @@ async def score_again(
     cache.add_up(statistics, assumption.keys, parts)
     if not any(part.has_any for part in parts):
         scored.assumption = None
-        cache.remember_query(query_key(parameters), statistics, scored)
+        cache.remember_query(parameters.query_key, statistics, scored)
         return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
     scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
-    cache.remember_query(query_key(parameters), statistics, scored)
+    cache.remember_query(parameters.query_key, statistics, scored)
     return scored
-
-
-def query_key(parameters: SearchParameters) -> QueryKey:
-    """Return the parameters that decide what a text query means."""
-    return (
-        parameters.query,
-        parameters.match,
-        parameters.drops_function_words,
-        parameters.prefix,
-        parameters.typo,
-        parameters.typo_lengths,
-        parameters.infix,
-        parameters.search_fields,
-    )
 
 
 def _weigh(

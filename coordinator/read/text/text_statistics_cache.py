@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from common.deadline import Deadline
 from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsResponse, TextQuery
 from common.protocol.methods import STATISTICS
 from common.query_syntax_tree import Filter, Word
-from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
+from common.search_option_parsers import SearchableField
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
+from coordinator.parameters.parsed_parameters import QueryKey
 from coordinator.read.text.fields_reported_by_shards import ExistingFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 from coordinator.read.text.word_corrections import Corrections, choose_corrections
@@ -31,10 +32,6 @@ _SPACING_BYTES: Final = 250
 document frequency of a spacing."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
-QueryKey: TypeAlias = tuple[
-    str, str, bool, PrefixMode, TypoMode, tuple[int, int], int, tuple[SearchableField, ...] | None
-]
-"""Everything in a request that its scored query depends on, besides the index and the horizon."""
 
 
 @dataclass(slots=True)
