@@ -15,8 +15,6 @@ from facetd import AsyncClient, Retries
 from tests.facetd.scripted import Scripted, serving
 from tests.facetd.test_client import PAGE, WRITTEN
 
-mcp = pytest.importorskip("mcp", reason="the package mcp is not installed")
-
 READING = [
     "describe_index",
     "explain",
@@ -29,9 +27,15 @@ READING = [
 WRITING = ["add_items", "delete_items"]
 
 
+def official() -> Any:
+    """Return the official package, whose import takes a second: not while tests are collected."""
+    return pytest.importorskip("mcp", reason="the package mcp is not installed")
+
+
 @asynccontextmanager
 async def asking(*answers: Any, allows_writes: bool = False) -> AsyncIterator[tuple[Any, Scripted]]:
     """Connect the official client to our server, and that to a server that answers as told."""
+    mcp = official()
     from facetd.mcp import create_server
 
     with serving(*answers) as service:
@@ -155,6 +159,7 @@ async def test_writes() -> None:
 
 
 async def test_the_command_serves_on_stdin_and_stdout() -> None:
+    mcp = official()
     with serving((200, PAGE)) as service:
         command = ["-m", "coordinator", "mcp", "--url", service.url]
         server = mcp.StdioServerParameters(command=sys.executable, args=command)

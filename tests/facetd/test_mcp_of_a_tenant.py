@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from facetd import AsyncClient
-from tests.facetd.test_mcp import content_of
+from tests.facetd.test_mcp import content_of, official
 from tests.service import Service
-
-mcp = pytest.importorskip("mcp", reason="the package mcp is not installed")
 
 
 async def test_a_tenant_sees_its_own_items_with_every_tool(tmp_path: Path) -> None:
+    mcp = official()
     from facetd.mcp import create_server
 
     with Service(tmp_path / "data", 1) as service:

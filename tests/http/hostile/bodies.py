@@ -115,8 +115,8 @@ def content_types() -> Iterator[Case]:
         )
     zeros = b"\0" * (64 << 20)
     for encoding, bomb in (
-        ("gzip", gzip.compress(zeros, 9)),
-        ("br", brotli.compress(zeros, quality=5)),
+        ("gzip", gzip.compress(zeros, 1)),
+        ("br", brotli.compress(zeros, quality=1)),
     ):
         yield case(
             f"bomb {encoding}",
