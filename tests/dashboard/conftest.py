@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     reason = "needs a browser: run `pytest tests/dashboard` alone"
     for item in items:
-        if folder in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
+        if "browser" in getattr(item, "fixturenames", ()) and folder in item.path.parents:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
