@@ -68,6 +68,5 @@ def check_call() -> None:
     Raises:
         DeadlineExceeded: it is too late.
     """
-    deadline = CALL_DEADLINE.get()
-    if time.monotonic() >= deadline.at:
-        deadline.check()
+    if time.monotonic() >= CALL_DEADLINE.get().at:
+        CALL_DEADLINE.get().check()

@@ -84,15 +84,9 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     is_joint = request.value_statistics or request.cube is not None
     if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
         return True
-    if request.sort or request.ranges or is_joint:
-        for path, collation in _ordered_fields(request):
-            field = snapshot.registry.number(path)
-            for view in snapshot.views:
-                if field is not None and needs_column(snapshot, view, field, collation):
-                    return True
-        for key in request.sort:
-            if _is_slow_to_order(snapshot, key):
-                return True
+    for key in request.sort:
+        if _is_slow_to_order(snapshot, key):
+            return True
     if request.is_boosted or request.distinct is not None:
         if _are_many_matches_scored(snapshot, request):
             return True
@@ -130,23 +124,33 @@ def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool
 
 
 def _is_slow_to_order(snapshot: Snapshot, key: SortKey) -> bool:
-    """Return whether the order by distance, or by numbers of elements, has to be made first."""
+    """Return whether the order of a field, of distances or of elements has to be made first."""
     field = None if key.field is None else snapshot.registry.number(key.field)
     if field is None:
         return False
-    if key.within is not None:
-        return any(needs_element_order(view, field, key) for view in snapshot.views)
-    if key.point is None:
-        return False
-    columns = [geo_column(view.segment, field) for view in snapshot.views]
-    return any(
-        column is not None and column.is_slow_to_order(is_descending=key.is_descending)
-        for column in columns
-    )
+    for view in snapshot.views:
+        if key.within is not None:
+            is_slow = needs_element_order(view, field, key)
+        elif key.point is not None:
+            column = geo_column(view.segment, field)
+            is_slow = column is not None and column.is_slow_to_order(
+                is_descending=key.is_descending
+            )
+        else:
+            is_slow = needs_column(snapshot, view, field, key.collation)
+        if is_slow:
+            return True
+    return False
 
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether ranges, joint counts and sums are likely to take milliseconds."""
+    for one in all_ranges(request):
+        if one.calendar is not None or one.is_of_values:
+            field = snapshot.registry.number(one.field)
+            for view in snapshot.views:
+                if field is not None and needs_column(snapshot, view, field):
+                    return True
     if snapshot.num_docs > filter_bitsets.KEYS_FAST_MAX and any(
         one.calendar is not None or one.is_of_values for one in all_ranges(request)
     ):
@@ -210,18 +214,3 @@ def _is_slow_to_find(snapshot: Snapshot, wholes: Iterable[tuple[str, ...]]) -> b
 def _num_others(request: StatisticsRequest) -> int:
     """Return the number of document frequencies to count, other than those of words."""
     return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
-
-
-def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
-    """Return the fields whose sort columns a search needs, with their collations."""
-    fields = [
-        (key.field, key.collation)
-        for key in request.sort
-        if key.field is not None and key.point is None and key.within is None
-    ]
-    fields += [
-        (one.field, "")
-        for one in all_ranges(request)
-        if one.calendar is not None or one.is_of_values
-    ]
-    return fields

@@ -195,22 +195,26 @@ class DocumentStore:
         if len(records) > READ_AT_ONCE_MAX or not RECENT_ITEMS.bytes_max:
             return self._read(records, bytes_max)
         found = RECENT_ITEMS.get(self._number, records)
-        if found == [None]:
-            found = self._read(records)  # type: ignore[assignment]
-            RECENT_ITEMS.put((self._number, records[0]), found[0])  # type: ignore[arg-type]
-        elif None in found:
-            missing = [record for record, item in zip(records, found, strict=True) if item is None]
-            read = dict(zip(missing, self._read(missing, bytes_max), strict=True))
-            for record, item in read.items():
-                RECENT_ITEMS.put((self._number, record), item)
-            found = [
-                read[record] if item is None else item
-                for record, item in zip(records, found, strict=True)
-            ]
+        if None in found:
+            if len(records) == 1:
+                found = self._read(records)  # type: ignore[assignment]
+                RECENT_ITEMS.put((self._number, records[0]), found[0])  # type: ignore[arg-type]
+            else:
+                self._add_missing(records, found, bytes_max)
         items: list[bytes] = found  # type: ignore[assignment]  # none is missing
         if len(items) > FEW_ITEMS and sum(map(len, items)) > bytes_max:
             raise page_too_large()
         return items
+
+    def _add_missing(
+        self, records: Sequence[int], found: list[bytes | None], bytes_max: int
+    ) -> None:
+        """Read the items that are not found yet, and keep them."""
+        at = [i for i, item in enumerate(found) if item is None]
+        missing = [records[i] for i in at]
+        for i, record, item in zip(at, missing, self._read(missing, bytes_max), strict=True):
+            RECENT_ITEMS.put((self._number, record), item)
+            found[i] = item
 
     def _read(self, records: Sequence[int], bytes_max: int = sys.maxsize) -> list[bytes]:
         """Read items from LMDB."""

@@ -168,18 +168,24 @@ def _select_by_place(
 
 def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: int) -> Hits:
     """Return the hits with the greatest scores: the order of a plain text search."""
-    ordinals = [i for i, part in enumerate(matches) if part.count]
-    if not ordinals:
+    ordinals: list[int] = []
+    parts: list[Matches] = []
+    for i, part in enumerate(matches):
+        if part.count:
+            ordinals.append(i)
+            parts.append(_first_of_equal(part, num_hits))
+    if not parts:
         return no_hits(has_scores=True)
-    parts = [_first_of_equal(matches[i], num_hits) for i in ordinals]
-    docs = [part.docs for part in parts]
-    scores = _joined([part.scores for part in parts])
-    if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
+    first, *others = parts
+    if not others and first.scores is not None and len(first.scores) <= _INSERTION_MAX:
         view = snapshot.views[ordinals[0]]
         numbers = doc_records(view.segment)
         is_ascending = are_places_ascending(view)
-        best = _first_of_few(ordinals[0], docs[0], scores, numbers, is_ascending, num_hits)
-        return Hits(*best)
+        return Hits(
+            *_first_of_few(ordinals[0], first.docs, first.scores, numbers, is_ascending, num_hits)
+        )
+    docs = [part.docs for part in parts]
+    scores = _joined([part.scores for part in parts])
     ranking = None
     if _are_places_consecutive(snapshot):  # then those of other documents need not be read
         ranking = _order_of_scores(scores)
@@ -252,13 +258,15 @@ def _merge(parts: Sequence[Best]) -> NDArray[np.int64]:
     """Return the order of all chosen matches, concatenated by segment, best first."""
     if len(parts) == 1 and (parts[0].is_in_order or len(parts[0].positions) == 1):
         return np.arange(len(parts[0].positions))
+    if len(parts) == 1:
+        best = parts[0]
+        return _sort_rows([level.keys(best.positions) for level in best.levels])
     columns = []
-    for at in range(len(parts[0].levels)):
-        keys = [best.levels[at].keys(best.positions) for best in parts]
-        first = parts[0].levels[at]
-        if isinstance(first, FieldLevel) and len(parts) > 1:
-            keys = _comparable([best.levels[at] for best in parts], parts, keys)
-        columns.append(keys[0] if len(keys) == 1 else np.concatenate(keys))
+    for levels in zip(*[best.levels for best in parts], strict=True):
+        keys = [level.keys(best.positions) for level, best in zip(levels, parts, strict=True)]
+        if isinstance(levels[0], FieldLevel):
+            keys = _comparable(levels, parts, keys)
+        columns.append(np.concatenate(keys))
     return _sort_rows(columns)
 
 

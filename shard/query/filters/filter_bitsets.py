@@ -105,14 +105,16 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
     match condition:  # the most frequent ones first
         case AnyOf() | Range():
             return _resolve_leaf(snapshot, view, condition)
+        case AllOf(values=values):
+            if not values:
+                return full_bitset(view.segment.num_docs)
+            return _resolve_leaf(snapshot, view, condition)
         case And(children=children):
             return _combine(snapshot, view, children, np.bitwise_and, full_bitset)
         case Or(children=children):
             return _combine(snapshot, view, children, np.bitwise_or, empty_bitset)
         case Not(child=child):
             return complement(resolve(snapshot, view, child), view.segment.num_docs)
-        case AllOf(values=()):
-            return full_bitset(view.segment.num_docs)
         case Exists(field=path):
             return _exists(snapshot, view, path)
         case GeoRadius() | GeoBox() | GeoPolygon() | Same() | NumElements():
@@ -123,7 +125,7 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return _rows(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
         case Ids(ids=ids):
             return bitset_of(docs_with_ids(snapshot, view, ids)[1], view.segment.num_docs)
-        case AllOf() | StartsWith() | Contains():
+        case StartsWith() | Contains():
             return _resolve_leaf(snapshot, view, condition)
         case Under():
             return _under(snapshot, view, condition)

@@ -94,15 +94,19 @@ def is_slow_text(
             num_us += _entries_us(snapshot, word, languages)
             if num_us > FAST_US:
                 return True
+    num_typos = 0
     for word in words:
+        num_typos += word.typos
         if word.infix:
             for view in snapshot.views:
                 if not is_known(view.segment, word, languages):
                     return True
+    if not num_typos:
+        return False
     typos = [word for word in words if word.typos]
-    for view in snapshot.views if typos else ():
+    for view in snapshot.views:
         terms_us = len(text_index(view.segment).vocabulary) * _TERM_US
-        if num_us + terms_us * sum([word.typos for word in typos]) > FAST_US:
+        if num_us + terms_us * num_typos > FAST_US:
             unknown = [one for one in typos if not is_known(view.segment, one, languages)]
             num_us += terms_us * sum([word.typos for word in unknown])
             if num_us > FAST_US:

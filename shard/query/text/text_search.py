@@ -23,7 +23,7 @@ that has some word only as a prefix, and that one above a hit with a typo, howev
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
     from shard.segment.snapshot import SegmentView
 
+_ScoredHits: TypeAlias = "tuple[NDArray[np.uint32], NDArray[np.int64]]"
+"""Documents that match, and their scores in units of 2^-32."""
+
 
 class TextMatch(NamedTuple):
     """The documents of a segment that match, and the best of them."""
@@ -61,14 +64,6 @@ class TextMatch(NamedTuple):
     """All."""
     ranked: Matches
     """With scores: at least the best `num_ranked`, and all ties for the last place."""
-
-
-class _ScoredHits(NamedTuple):
-    """Documents that match."""
-
-    docs: NDArray[np.uint32]
-    totals: NDArray[np.int64]
-    """Scores without proximity, in units of 2^-32."""
 
 
 class BestHits(NamedTuple):
@@ -208,7 +203,7 @@ def _match_words(
             return TextMatch(found, _scored_matches(view, best.ranked, totals))
     scored = _match(evaluation, bits)
     ranked = _rank(evaluation, scored, num_ranked)
-    return TextMatch(Matches(view, docs=scored.docs), _scored_matches(view, *ranked))
+    return TextMatch(Matches(view, docs=scored[0]), _scored_matches(view, *ranked))
 
 
 def _scored_matches(
@@ -225,15 +220,13 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
     if strategy.ranking is Ranking.BEST_TIER:
         result = match_all(head, allowed)
-        scored = _ScoredHits(result.docs, result.scores)
-        return BestHits(None, *_rank(head, scored, num_ranked))
+        return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked))
     if strategy.ranking is Ranking.LEADING_WORDS:
         words, best = mark_most_leading(head, allowed, num_ranked)
         return BestHits(None, *_rank(head, _match(head, best), num_ranked), words)
     if strategy.ranking is Ranking.ANY_CLAUSE:
         words, result = best_of_any_clause(head, allowed, num_ranked)
-        scored = _ScoredHits(result.docs, result.scores)
-        return BestHits(None, *_rank(head, scored, num_ranked), words)
+        return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked), words)
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
         found = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
@@ -289,7 +282,7 @@ def _match(
     allowed: NDArray[np.uint64],
     among: NDArray[np.uint32] | None = None,
 ) -> _ScoredHits:
-    """Return the documents that match and their scores without proximity, in units of 2^-32.
+    """Return the documents that match, and their scores without proximity.
 
     The arguments are those of `clause_combination.match_all`.
     """
@@ -307,13 +300,11 @@ def _match(
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)
     is_kept = exclude(evaluation, result)
     if is_kept is None:
-        return _ScoredHits(result.docs, totals)
-    return _ScoredHits(result.docs[is_kept], totals[is_kept])
+        return result.docs, totals
+    return result.docs[is_kept], totals[is_kept]
 
 
-def _rank(
-    evaluation: Evaluation, scored: _ScoredHits, num_ranked: int | None
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _rank(evaluation: Evaluation, scored: _ScoredHits, num_ranked: int | None) -> _ScoredHits:
     """Return the documents that can be among the best, with their full scores.
 
     A word counts as what the document has it for: terms of worse tiers than the document's own do
