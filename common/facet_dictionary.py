@@ -304,16 +304,17 @@ class FacetDictionary:
 
     def number(self, key: str, length: int | None = None) -> int | None:
         """Return the number of a key, or None if it is not among the first `length` values."""
-        number = self._found.get(key, -1)
-        if number < 0:
+        number = self._found.get(key)
+        if number is None:
             encoded = np.frombuffer(bytearray(key, "utf-8", "surrogatepass"), np.uint8)
             number = int(_find(encoded, self._arrays))
-            if number >= 0:
-                if len(self._found) >= _FOUND_MAX:
-                    self._found = {}
-                self._found[key] = number
+            if number < 0:
+                return None
+            if len(self._found) >= _FOUND_MAX:
+                self._found = {}
+            self._found[key] = number
         limit = self._num_values if length is None else length
-        return number if 0 <= number < limit else None
+        return number if number < limit else None
 
     def numbers(self, keys: Iterable[str], length: int | None = None) -> list[int]:
         """Return the numbers of the known keys, ascending."""

@@ -66,6 +66,10 @@ class CountedMatches:
             return self.scope(elements_of(request.within.field), leaves_out_own=True)
         return self.scope(request.field, leaves_out_own=request.leaves_out_own)
 
+    def of_facet(self, request: FacetRequest) -> Sequence[Matches]:
+        """Return the matches that a facet counts; the same object for facets of one scope."""
+        return self.within(self.scope_of_facet(request) if self._facets else None)
+
     def within(self, scope: Scope) -> Sequence[Matches]:
         """Return the matches of a scope, by segment of the snapshot."""
         found = self._found.get(scope)

@@ -35,7 +35,7 @@ from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest
 from common.protocol.packed_counts import pack_counts, pack_touched, units_max
 from shard.caches.derived_values import derived_by_key
-from shard.collect.facets.drill_sideways import CountedMatches, Scope
+from shard.collect.facets.drill_sideways import CountedMatches
 from shard.collect.nested_element_collectors import WithinCounter, count_without
 from shard.segment.columns.code_counting import count_codes, count_codes_noting
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
@@ -133,7 +133,8 @@ def count_facets(
     for request in requests:
         counter = facet_counter(snapshot, request.field)
         counters.append(counter)
-        num_values = max(num_values, counter.num_values)
+        if counter.num_values > num_values:
+            num_values = counter.num_values
         num_units += counter.units_max
     scratch.ensure(num_values, num_units)
     joint = _JointCounts(snapshot, requests, counted)
@@ -142,17 +143,16 @@ def count_facets(
     at = 0
     try:
         for request, counter in zip(requests, counters, strict=True):
-            scope = counted.scope_of_facet(request)
-            matches = counted.within(scope)
+            matches = counted.of_facet(request)
             if request.within is None:
-                at, num_present = counter.count(matches, scope, scratch, at, joint)
+                at, num_present = counter.count(matches, scratch, at, joint)
             else:
                 within = within or WithinCounter(snapshot)
                 counts = scratch.counts[: counter.num_values + 1]
                 within.count(request.field, request.within, matches, counts)
                 at, num_present = pack_counts(counts, counter.num_values, scratch.packed, at)
-            is_complete = num_present >= request.num_live_wanted
-            answer = counter.complete if is_complete else counter.with_live()
+            wants_live = num_present < request.num_live_wanted
+            answer = counter.with_live if wants_live else counter.complete
             if request.wants_missing:
                 missing = counter.count_missing(snapshot, request, matches)
                 answer = structs.replace(answer, num_missing=missing)
@@ -183,36 +183,40 @@ class _JointCounts:
         self._snapshot = snapshot
         self._requests = requests
         self._counted = counted
-        self._by_part: dict[tuple[Scope, Matches], Mapping[int, NDArray[np.uint32]] | None] = {}
+        self._by_part: dict[Matches, Mapping[int, NDArray[np.uint32]] | None] = {}
 
-    def of(self, scope: Scope, field: str, part: Matches) -> NDArray[np.uint32] | None:
+    def of(
+        self, field: str, matches: Sequence[Matches], part: Matches
+    ) -> NDArray[np.uint32] | None:
         """Return a facet's counts by code within the matches of a segment; None: count it alone.
 
         Args:
-            scope: of the facet's counts.
             field: path of the facet.
-            part: the matches of this scope in the segment.
+            matches: those that it counts.
+            part: one of them.
         """
         num_docs = part.view.segment.num_docs
         if num_docs < ROWS_DOCS_MIN:
             return None
         if not _ROWS_MATCHES_MIN <= part.count <= num_docs // _ROWS_SHARE:
             return None
-        if (scope, part) not in self._by_part:
-            self._by_part[scope, part] = self._count(scope, part)
-        counts = self._by_part[scope, part]
+        if part not in self._by_part:
+            self._by_part[part] = self._count(matches, part)
+        counts = self._by_part[part]
         number = self._snapshot.registry.number(field)
         return None if counts is None or number is None else counts.get(number)
 
-    def _count(self, scope: Scope, part: Matches) -> Mapping[int, NDArray[np.uint32]] | None:
-        """Count the facets within the matches of a segment, if several have this scope."""
+    def _count(
+        self, matches: Sequence[Matches], part: Matches
+    ) -> Mapping[int, NDArray[np.uint32]] | None:
+        """Count the facets within the matches of a segment, if several count these."""
         numbers: set[int] = set()
         num_sharing = 0
         for request in self._requests:
             number = self._snapshot.registry.number(request.field)
             if number is not None and request.within is None:
                 numbers.add(number)
-                num_sharing += self._counted.scope_of_facet(request) == scope
+                num_sharing += self._counted.of_facet(request) is matches
         if num_sharing < 2:
             return None
         segment = part.view.segment
@@ -257,6 +261,7 @@ class FacetCounter:
         "_num_docs",
         "_totals",
         "_views",
+        "_with_live",
         "complete",
         "epoch",
         "field",
@@ -286,6 +291,7 @@ class FacetCounter:
         self._views = snapshot.views
         self._num_docs = snapshot.num_docs
         self.complete = FacetCounts(field, self.epoch, self.num_values, None)
+        self._with_live: FacetCounts | None = None
 
     @property
     def totals(self) -> SnapshotTotals:
@@ -301,16 +307,14 @@ class FacetCounter:
     def count(
         self,
         matches: Sequence[Matches],
-        scope: Scope,
         scratch: _Scratch,
         at: int,
         joint: _JointCounts,
     ) -> tuple[int, int]:
-        """Count the facet within the matches of a scope, and pack the counts.
+        """Count the facet within the matches, and pack the counts.
 
         Args:
-            matches: of the scope, by segment of the snapshot.
-            scope: of the facet's counts.
+            matches: by segment of the snapshot.
             scratch: with room for the facet.
             at: where its packed counts begin.
             joint: the counts of facets that are counted together.
@@ -341,7 +345,7 @@ class FacetCounter:
         check_call()
         for part, column in zip(matches, self._columns, strict=True):
             if part.count and column is not None:
-                known = joint.of(scope, self.field, part)
+                known = joint.of(self.field, matches, part)
                 if known is None:
                     _add_counts(part, column, counts)
                 else:
@@ -365,9 +369,13 @@ class FacetCounter:
                 missing += part.count - int(np.count_nonzero(lengths))
         return missing
 
+    @property
     def with_live(self) -> FacetCounts:
-        """Return `complete` with the values that live documents have."""
-        return FacetCounts(self.field, self.epoch, self.num_values, self.totals.live)
+        """`complete` with the values that live documents have; made on first use."""
+        if self._with_live is None:
+            live = self.totals.live
+            self._with_live = FacetCounts(self.field, self.epoch, self.num_values, live)
+        return self._with_live
 
 
 def _add_live_totals(view: SegmentView, column: FacetColumn, counts: NDArray[np.uint32]) -> None:

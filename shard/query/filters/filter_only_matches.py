@@ -21,7 +21,7 @@ Counters want documents in order anyway, and listing those of a bitset costs 1-2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -31,7 +31,13 @@ from shard.query.filters.disjunctive_facets import narrow_each
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.filters.filter_intersection import narrow, resolve_groups
 from shard.query.matches import Matches
-from shard.segment.columns.facet_columns import FacetColumn, StoredSet, code_table, facet_column
+from shard.segment.columns.facet_columns import (
+    FacetColumn,
+    StoredSet,
+    code_table,
+    facet_column,
+    num_in,
+)
 from shard.segment.doc_sets import pick_docs
 
 if TYPE_CHECKING:
@@ -66,7 +72,9 @@ def match_filters(
     if not common and not groups:
         live = view.live_mask
         return Matches(view, words=live, is_all=live is None), {}
-    conditions = [part for clause in common for part in _parts(clause)]
+    conditions: list[Filter] = []
+    for clause in common:
+        _add_parts(clause, conditions)
     clauses = [_Clause(snapshot, view, condition) for condition in conditions]
     limit = view.segment.num_docs // _SELECTIVE_SHARE
     # Selective common clause: list its documents, test the rest on them.
@@ -133,17 +141,30 @@ class _Clause:
     that pass.
     """
 
-    __slots__ = ("_column", "_condition", "_is_wanted", "_sets", "_snapshot", "_view", "_words")
+    __slots__ = (
+        "_column",
+        "_condition",
+        "_is_wanted",
+        "_num_listed",
+        "_num_values",
+        "_sets",
+        "_snapshot",
+        "_view",
+        "_words",
+    )
 
     def __init__(self, snapshot: Snapshot, view: SegmentView, condition: Filter) -> None:
         self._snapshot = snapshot
         self._view = view
         self._condition = condition
         self._column: FacetColumn | None = None
+        self._num_values = 0  # of the dictionary
         if isinstance(condition, AnyOf) and condition.field in snapshot.dictionaries:
             field = snapshot.registry.number(condition.field)
             self._column = None if field is None else facet_column(view.segment, field)
+            self._num_values = snapshot.dictionary_lengths.get(condition.field, 0)
         self._sets: Sequence[StoredSet] | None = None
+        self._num_listed = 0
         self._is_wanted: NDArray[np.uint8] | None = None
         self._words: NDArray[np.uint64] | None = None
 
@@ -163,7 +184,8 @@ class _Clause:
             return math.inf
         if self._sets is None:
             self._sets = column.stored_sets(self._numbers())
-        return sum([num_docs for _, num_docs in self._sets])
+            self._num_listed = num_in(self._sets)
+        return self._num_listed
 
     def list_docs(self, allowed: NDArray[np.uint64] | None) -> NDArray[np.uint32]:
         """Return the documents that pass, each once, value by value (ascending within a value).
@@ -186,12 +208,6 @@ class _Clause:
         if self._words is None:
             self._words = resolve(self._snapshot, self._view, self._condition)
         return _pick(docs, self._words)
-
-    @property
-    def _num_values(self) -> int:
-        """Length of the facet's dictionary."""
-        assert isinstance(self._condition, AnyOf), "no values of a facet"
-        return self._snapshot.dictionary_lengths[self._condition.field]
 
     def _numbers(self) -> list[int]:
         """Return the requested values of the facet."""
@@ -226,17 +242,18 @@ def _grouped(
     return sorted(grouped, key=lambda group: group[1][0].num_listed())
 
 
-def _parts(condition: Filter) -> Iterator[Filter]:
-    """Split a condition into those that must all hold."""
+def _add_parts(condition: Filter, parts: list[Filter]) -> None:
+    """Split a condition into those that must all hold, and add these to others."""
     match condition:
+        case AnyOf():
+            parts.append(condition)
         case And(children=children):
             for child in children:
-                yield from _parts(child)
+                _add_parts(child, parts)
         case AllOf(field=field, values=values):
-            for value in values:
-                yield AnyOf(field, (value,))
+            parts += [AnyOf(field, (value,)) for value in values]
         case _:
-            yield condition
+            parts.append(condition)
 
 
 def _pick(docs: NDArray[np.uint32], words: NDArray[np.uint64]) -> NDArray[np.uint32]:
