@@ -209,7 +209,7 @@ def _match_query(
     matched a second time without exact scores, which are the expensive part.
     """
     base = narrow(snapshot, view, view.live_mask, plan.common)
-    groups = resolve_groups(snapshot, view, plan.groups)
+    groups = resolve_groups(snapshot, view, plan.groups) if plan.groups else {}
     allowed = base
     for words in groups.values():
         allowed = intersection(allowed, words)

@@ -74,7 +74,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             return True
     query = request.query
     if query is not None:
-        words = words_of([*[one.clause for one in query.clauses], *query.excluded])
+        words = words_of(query.clauses, query.excluded)
         absent = request.assumed_absent
         num_others = 0 if absent is None else _num_others(absent)
         if is_slow_text(snapshot, words, languages_of(snapshot), num_others):

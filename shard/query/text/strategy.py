@@ -77,10 +77,11 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     head = evaluation.up_to(prepared.best_tier)
     if num_ranked == 0:
         return Strategy(Ranking.NOTHING, head)
-    if len(head.singles) == len(head.plans):
-        if len(head.singles) > 1:
+    singles = head.singles
+    if len(singles) == len(query.clauses):
+        if len(singles) > 1:
             return Strategy(Ranking.SEVERAL_TERMS, head)
-        term = head.singles[0]
+        term = singles[0]
         pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)

@@ -11,6 +11,7 @@ accurate enough.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from common.query_syntax_tree import Clause, Word
@@ -20,7 +21,7 @@ from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from common.analysis.language_and_typos_by_field import Languages
-    from common.protocol.messages import TextQuery
+    from common.protocol.messages import ScoredClause, TextQuery
     from shard.segment.snapshot import Snapshot
 
 FAST_US: Final = 1_000.0
@@ -36,11 +37,13 @@ _DOC_US: Final = 0.0004
 _ENTRY_US: Final = 0.004
 """Cost per entry of a word's list."""
 
+_clause_of: Final = attrgetter("clause")
 
-def words_of(clauses: Iterable[Clause]) -> list[Word]:
+
+def words_of(scored: Iterable[ScoredClause], excluded: Iterable[Clause] = ()) -> list[Word]:
     """Return the words of clauses, those of phrases as the search reads them."""
     words: list[Word] = []
-    for clause in clauses:
+    for clause in (*map(_clause_of, scored), *excluded):
         if isinstance(clause, Word):
             words.append(clause)
         else:
@@ -58,7 +61,7 @@ def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Lang
     """
     if query is None or query.required < len(query.clauses):
         return snapshot.num_docs
-    words = words_of([one.clause for one in query.clauses])
+    words = words_of(query.clauses)
     num_matches = 0
     for view in snapshot.views:
         least = view.segment.num_docs
