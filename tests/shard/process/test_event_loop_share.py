@@ -123,3 +123,13 @@ async def test_a_read_that_fails_has_taken_its_time_too(clock: Clock) -> None:
     with pytest.raises(KeyError):
         scheduler.run_later.call_args.args[1]()
     assert reads._share._now[BUSY] == pytest.approx(0.02)
+
+
+def test_an_index_is_not_alone_once_a_long_read_of_another_has_ended(clock: Clock) -> None:
+    share = LoopShare()
+    began = share.begin(QUIET)
+    clock.now += 3 * PERIOD_SECONDS
+    read(share, clock, BUSY, 0.001)
+    assert share.is_alone(BUSY)
+    share.end(QUIET, began)
+    assert not share.is_alone(BUSY)
