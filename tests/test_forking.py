@@ -55,13 +55,14 @@ def test_it_fails_as_one_that_is_typed(tmp_path: Path) -> None:
 def test_its_fork_server_is_replaced_by_one_that_is_started(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 2) as service:
         assert isinstance(service.process, forking.ForkedCommand)
-        before = service.pids()
+        supervisor, *before = service.pids()
         (fork_server,) = service.pids_of("common.process.fork_server")
         assert len(service.pids_of("shard")) == 2
         os.kill(fork_server, signal.SIGKILL)
+        wait_until(lambda: set(before).isdisjoint(service.pids()))
         wait_until(lambda: len(service.pids_of("shard")) == 2)
         service.wait_ready()
-        assert set(service.pids()) & set(before) == {service.process.pid}
+        assert service.process.pid == supervisor
         with pytest.raises(subprocess.TimeoutExpired):
             service.process.wait(0.05)
         assert service.terminate() == 0
