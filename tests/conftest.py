@@ -53,6 +53,7 @@ _LONG = (
     "tests/coordinator/cli/",
     "tests/coordinator/process/",
     "tests/faults/",
+    "tests/http/test_mixed_load.py",
     "tests/shard/process/",
     "tests/test_",
 )

@@ -14,12 +14,10 @@ from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.alone
-
 NUM_ITEMS = 60
-SILENT_SECONDS = 6
-"""After which a silent shard is killed: what is asked before takes three seconds."""
-HANG_SECONDS_MAX = 20
+SILENT_SECONDS = 10
+"""After which a silent shard is killed: what is asked before takes three seconds, or some more."""
+HANG_SECONDS_MAX = 30
 """Until it is replaced; most of it is for a busy machine."""
 
 
@@ -79,11 +77,11 @@ def test_a_slow_shard_has_the_time_that_the_request_has(tmp_path: Path) -> None:
 
         (victim, *_) = service.pids_of("--shard-id")[:1]
         os.kill(victim, signal.SIGSTOP)
-        going_on = threading.Timer(1.5, os.kill, (victim, signal.SIGCONT))
-        going_on.start()
         partial = client.post("/slow/search", {"partial": "allow"})
         assert partial.json["meta"]["shards"]["failed"] == 1
         assert client.post("/slow/search", {}).status == 504
+        going_on = threading.Timer(1, os.kill, (victim, signal.SIGCONT))
+        going_on.start()
         whole = client.post("/slow/search", {"timeout_ms": 30_000})
         going_on.join()
         assert whole.status == 200, whole.body

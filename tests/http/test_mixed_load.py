@@ -29,8 +29,6 @@ import pytest
 from tests.http.mixed_load import MixedLoad, Sample, take_sample
 from tests.service import Service
 
-pytestmark = pytest.mark.alone
-
 WARM_ROUNDS = 24
 MEASURED_ROUNDS = 24
 ROUNDS_PER_SAMPLE = 2
@@ -190,6 +188,7 @@ def test_some_rounds_of_mixed_load_leave_all_flat(tmp_path: Path) -> None:
     assert_flat(samples, SHORT_NOISE)
 
 
+@pytest.mark.alone  # its load is a share of a core
 @pytest.mark.long
 @pytest.mark.timeout(5_000)
 def test_an_hour_of_mixed_load_leaves_all_flat(tmp_path: Path) -> None:
