@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from common.errors import InvalidRequest, NotFound, ServiceError
 from common.index_configuration import TREE_LEVELS_MAX
@@ -651,3 +652,16 @@ def test_conditions_on_one_element_are_not_nested(inner: Any) -> None:
         parse_search({"filters": filters}, shirts, DEFAULT_LIMITS)
 
     assert caught.value.param == "filters.variants.same.size.same"
+
+
+def test_what_follows_from_parameters_is_not_carried_over_to_a_changed_search() -> None:
+    films = parse_configuration({})[0]
+    raw = {"query": "sea", "sort_field": "year", "filter": "price > 3"}
+    search = parse_search(raw, films, DEFAULT_LIMITS)
+    assert [one.field for one in search.field_needs] == ["price", "year"]
+    assert (len(search.doubtful_comparisons), search.may_be_mistaken) == (1, True)
+
+    changed = structs.replace(search, query="star", sort=(), filters=(), filter_fields={})
+
+    assert (changed.field_needs, changed.doubtful_comparisons) == ((), ())
+    assert (changed.may_be_mistaken, changed.query_key[0]) == (False, "star")
