@@ -59,7 +59,7 @@ def search_answer(requested: AlgoliaSearch, result: SearchResult, total_us: int)
     for facet in result.facets:
         facets[facet.field] = counts_of(facet)
         has_all_values &= len(facet.buckets) < values_max[facet.field]
-        found = facet.summaries.stats
+        found = facet.stats
         if found is not None and found.count:
             stats[facet.field] = {
                 "min": found.min, "max": found.max, "avg": found.avg, "sum": found.sum

@@ -32,41 +32,14 @@ BUCKETS_FAST_MAX: Final = 4_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def aggregation(facet: FacetResult) -> dict[str, Any]:
-    """Return one facet in the form that msgspec encodes (buckets are structs)."""
-    document: dict[str, Any] = {
-        "name": facet.field,
-        "title": facet.title,
-        "position": facet.position,
-        "buckets": facet.buckets,
-    }
-    summaries = facet.summaries
-    stats = summaries.stats
-    if stats is not None:
-        document["facet_stats"] = {
-            "min": stats.min,
-            "max": stats.max,
-            "avg": stats.avg,
-            "sum": stats.sum,
-            "count": stats.count,
-        }
-    if facet.missing is not None:
-        document["missing"] = facet.missing
-    if summaries.cardinality is not None:
-        document["cardinality"] = summaries.cardinality
-    if summaries.percentiles is not None:
-        document["percentiles"] = summaries.percentiles
-    return document
-
-
-def aggregations(facets: Iterable[FacetResult]) -> dict[str, Any]:
+def aggregations(facets: Iterable[FacetResult]) -> dict[str, FacetResult]:
     """Return the facets of a response by field, in the order given (alphabetical)."""
-    return {facet.field: aggregation(facet) for facet in facets}
+    return {facet.field: facet for facet in facets}
 
 
 def facet_member(facet: FacetResult) -> bytes:
     """Return a facet as a JSON member of `aggregations`."""
-    return b"%b:%b" % (orjson.dumps(facet.field), _encode(aggregation(facet)))
+    return b"%b:%b" % (orjson.dumps(facet.field), _encode(facet))
 
 
 def range_pieces(results: Iterable[RangeResult]) -> Generator[None, None, list[bytes]]:
@@ -274,12 +247,11 @@ def merged_body(
 
 def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
     """Return the JSON of the facet route: pagination, and one page of the facet's buckets."""
-    facet = aggregation(page.facet)
     return _encode(
         {
             "pagination": {"per_page": page.per_page, "page": page.page, "total": page.total},
             "timings": timings_ms(page.timings, total_us),
-            "data": facet,
+            "data": page.facet,
             "meta": {
                 "request_id": request_id,
                 "seq": page.seq,

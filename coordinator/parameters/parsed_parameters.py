@@ -16,6 +16,7 @@ from common.curation_rules import Rule
 from common.index_configuration import FacetConfiguration
 from common.protocol.messages import (
     Distinct,
+    FacetRequest,
     FilterClause,
     FilterFactor,
     HighlightRequest,
@@ -34,7 +35,7 @@ PER_PAGE_DEFAULT: Final = 10
 SUGGESTIONS_DEFAULT: Final = 8
 
 
-class BucketOrder(Struct, frozen=True):
+class BucketOrder(Struct, frozen=True, dict=True):
     """How to choose and order the buckets of one facet."""
 
     keys: tuple[tuple[str, bool], ...] = (("selected", True), ("count", True), ("key", False))
@@ -46,7 +47,7 @@ class BucketOrder(Struct, frozen=True):
     collation: str = ""
     """Collation of the values as texts; empty: by code point."""
 
-    @property
+    @cached_property
     def is_by_count(self) -> bool:
         """Whether this is the usual order, which does not need to compare all values as texts."""
         return self.keys in (
@@ -54,7 +55,7 @@ class BucketOrder(Struct, frozen=True):
             (("count", True), ("key", False)),
         )
 
-    @property
+    @cached_property
     def has_selected_on_top(self) -> bool:
         """Whether selected values come first."""
         return bool(self.keys) and self.keys[0][0] == "selected"
@@ -85,7 +86,11 @@ KeyTypos: TypeAlias = Literal["always", "unless_typed", "never"]
 """When a word that keys must have may have typos; "unless_typed": if no key has it as typed."""
 
 
-class FacetSpec(Struct, frozen=True):
+ALL_LIVE: Final = 1 << 31
+"""A `num_live_wanted` above any number of values."""
+
+
+class FacetSpec(Struct, frozen=True, dict=True):
     """One facet to show in the response; made by `facet_spec`."""
 
     configuration: FacetConfiguration
@@ -99,6 +104,30 @@ class FacetSpec(Struct, frozen=True):
     summary: FacetSummary = NO_SUMMARY
     key_typos: KeyTypos = "always"
     """When the words of `key_query` may have typos."""
+
+    @cached_property
+    def is_summed_up(self) -> bool:
+        """Whether the facet needs counts within the hits (statistics, percentiles, …)."""
+        return self.configuration.show_facet_stats or self.summary.is_of_values
+
+    @cached_property
+    def request(self) -> FacetRequest:
+        """What to count if no value of the facet is selected and no filter is its own.
+
+        `num_live_wanted` is how many buckets may be shown: a shard that finds fewer values among
+        the hits reports which others are live, since these may be listed with zero. An order by
+        key can need any value.
+        """
+        settings = self.configuration
+        if settings.hide_zero:
+            num_live_wanted = 0
+        elif self.key_query or not self.order.is_by_count:
+            num_live_wanted = ALL_LIVE
+        else:
+            num_live_wanted = self.offset + settings.size
+        return FacetRequest(
+            settings.field, False, num_live_wanted, wants_missing=self.summary.missing
+        )
 
 
 def facet_spec(

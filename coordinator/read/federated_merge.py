@@ -25,13 +25,7 @@ from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.facet_result_types import (
-    NO_SUMMARIES,
-    FacetResult,
-    FacetStats,
-    RangeResult,
-    Summaries,
-)
+from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.facet_value_collation import text_key
 from coordinator.read.facets.range_merging import CountedKeys, added_up, finite
 from coordinator.read.hit_merging import comparable
@@ -283,15 +277,15 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
         for key, is_descending in reversed(spec.order.keys):
             buckets.sort(key=columns[key], reverse=is_descending)
         missing = [facet.missing for facet in facets if facet.missing is not None]
-        stats = [one for facet in facets if (one := facet.summaries.stats) is not None]
+        stats = [one for facet in facets if (one := facet.stats) is not None]
         found.append(
             FacetResult(
                 name,
                 facets[0].title,
                 facets[0].position,
                 buckets[spec.offset : spec.offset + spec.configuration.size],
+                _merged_stats(stats) if stats else None,
                 sum(missing) if missing else None,
-                Summaries(_merged_stats(stats)) if stats else NO_SUMMARIES,
             )
         )
     return found

@@ -36,6 +36,7 @@ from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, plan_facets
+from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
 from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.facets.unconfigured_facets import field_requests
@@ -76,6 +77,8 @@ class SearchOutcome(Struct, frozen=True):
     """The shards' responses to one search; every facet dictionary they refer to is known."""
 
     answers: list[tuple[int, SearchResponse]]
+    numberings: Sequence[Numbering]
+    """Of the values that the responses count, by facet."""
     state: SearchedState
     cache: IndexCache
     scored: ScoredQuery
@@ -88,7 +91,9 @@ class SearchOutcome(Struct, frozen=True):
     @property
     def counted(self) -> CountedFacets:
         """What the facets of the response are listed from."""
-        return CountedFacets(self.plan, self.cache.facets, self.answers, self.state)
+        return CountedFacets(
+            self.plan, self.cache.facets, self.answers, self.numberings, self.state
+        )
 
     def timings(self, started: float) -> Timings:
         """Return the time of each phase; a shard phase takes as long as on the slowest shard."""
@@ -175,13 +180,16 @@ class Scatter:
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
                 answers = answered(await self.send(request, parameters, state.deadline))
+        numberings: Sequence[Numbering] = ()
         if plan.requests:
-            await cache.facets.learn(state.index, answers, state.deadline, self._scheduler)
+            numberings = await cache.facets.learn(
+                state.index, plan.requests, answers, state.deadline, self._scheduler
+            )
         if parameters.distinct is None:
             total = sum([answer.total for _, answer in answers])
         else:
             total = await _num_distinct(parameters.distinct, answers)
-        return SearchOutcome(answers, state, cache, scored, plan, total, request)
+        return SearchOutcome(answers, numberings, state, cache, scored, plan, total, request)
 
     def _request(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from itertools import filterfalse, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -266,7 +267,7 @@ def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[int]:
         if len(first) > 1:
             texts, sort_key = values.texts, text_key(order.collation)
             first.sort(key=lambda n: (-counts.item(n), sort_key(texts[n])))
-        best = first + [n for n in best if n not in on_top]
+        best = [*first, *filterfalse(on_top.__contains__, best)]
     if len(best) >= num_wanted:
         return best
     # Every value with a count is in `best` by now.
@@ -277,9 +278,8 @@ def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[int]:
     if (live := merged.live) is None:
         return best
     if accepts is None and len(values) <= _RANKED_MAX:
-        listed = set(best)
         first_live = live.first_by_key(values, num_wanted, order.collation)
-        return best + [n for n in first_live if n not in listed][:num_missing]
+        return [*best, *islice(filterfalse(set(best).__contains__, first_live), num_missing)]
     silent = live.of_first(len(counts)) & (counts == 0)
     if accepts is not None:
         silent &= accepts[: len(counts)]

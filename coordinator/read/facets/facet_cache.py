@@ -6,6 +6,7 @@ long as the horizon stays, as are the pages of buckets that list them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
     FACET_VALUES_MAX,
     FacetCounts,
+    FacetRequest,
     FacetValuesRequest,
     FacetValuesResponse,
 )
@@ -27,7 +29,7 @@ from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.global_ordinals import FacetValues, renumbered
+from coordinator.read.facets.global_ordinals import FacetValues, Numbering, renumbered
 from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses
 
 BUCKETS_REMEMBERED_MAX: Final = 100
@@ -104,33 +106,48 @@ class FacetCache:
         self._budget.drop(self)
 
     async def learn(
-        self, index: Index, answers: ShardResponses, deadline: Deadline, scheduler: LoopScheduler
-    ) -> None:
+        self,
+        index: Index,
+        requests: Sequence[FacetRequest],
+        answers: ShardResponses,
+        deadline: Deadline,
+        scheduler: LoopScheduler,
+    ) -> list[Numbering]:
         """Fetch the unknown parts of the dictionaries that the responses refer to.
 
         Few new values take one round trip; many come in parts, with other requests in between.
+
+        Args:
+            index: whose facets these are.
+            requests: the facets, in the order of the responses.
+            answers: pairs (shard ordinal, response).
+            deadline: of the search.
+            scheduler: lets long steps yield the event loop.
+
+        Returns:
+            The numbering of each facet, by which its counts can be added up at any later time.
 
         Raises:
             FacetRenumbered: a shard has another dictionary now, or another search has
                 learned one meanwhile.
         """
-        while missing := self._missing(answers):
-            requests: list[tuple[int, FacetValuesRequest]] = []
+        while (numberings := self._numberings(requests, answers)) is None:
+            lacking: list[tuple[int, FacetValuesRequest]] = []
             ends: list[int] = []
             num_values = 0
-            for shard, counts, start in missing:
+            for shard, counts, start in self._missing(answers):
                 num_values += min(counts.num_values - start, FACET_VALUES_MAX)
-                if requests and num_values > FACET_VALUES_MAX:
+                if lacking and num_values > FACET_VALUES_MAX:
                     break
                 request = FacetValuesRequest(index.number, counts.field, counts.epoch, start)
-                requests.append((shard, request))
+                lacking.append((shard, request))
                 ends.append(counts.num_values)
-            epochs = [self.values(one.field).known[shard][0] for shard, one in requests]
-            parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
+            epochs = [self.values(one.field).known[shard][0] for shard, one in lacking]
+            parts = await call_all(self._cluster, FACET_VALUES, lacking, deadline.remaining_ms)
             if num_values > FACET_VALUES_MAX:
                 await scheduler.wait_turn(index.number)
             for (shard, request), end, epoch, part in zip(
-                requests, ends, epochs, parts, strict=True
+                lacking, ends, epochs, parts, strict=True
             ):
                 if part.epoch != request.epoch or (request.start < end and not part.sizes):
                     raise renumbered(request.field, shard)
@@ -142,6 +159,22 @@ class FacetCache:
                     if values.known[shard][0] not in (epoch, part.epoch):
                         raise renumbered(request.field, shard)
                     values.extend(shard, part.epoch, part.start, arena)
+
+        return numberings
+
+    def _numberings(
+        self, requests: Sequence[FacetRequest], answers: ShardResponses
+    ) -> list[Numbering] | None:
+        """Return the numbering of each facet; None if a response has values that are not known."""
+        numberings = []
+        for position, request in enumerate(requests):
+            values = self.values(request.field)
+            for shard, answer in answers:
+                counts = answer.facets[position]
+                if values.lacks(shard, counts.epoch, counts.num_values):
+                    return None
+            numberings.append(values.numbering)
+        return numberings
 
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
         """Return (shard, counts, first unknown number) of each dictionary that is not known."""

@@ -6,19 +6,16 @@ cached (`facet_cache`) need no request.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.parameters.parsed_parameters import ALL_LIVE, FacetSpec, SearchParameters
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
-from coordinator.read.facets.facet_statistics import is_summed_up
+from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.summed_counts import ShardResponses
-
-ALWAYS: Final = 1 << 31
-"""A `num_live_wanted` above any number of values."""
 
 
 class FacetPlan(Struct, frozen=True):
@@ -42,12 +39,14 @@ class CountedFacets(Struct, frozen=True):
         plan: what was to be counted.
         cache: of the index.
         answers: pairs (shard ordinal, response).
+        numberings: of their facets.
         state: the searched one.
     """
 
     plan: FacetPlan
     cache: FacetCache
     answers: ShardResponses
+    numberings: Sequence[Numbering]
     state: SearchedState
 
     @property
@@ -66,9 +65,7 @@ def plan_facets(
 ) -> FacetPlan:
     """Decide what to count.
 
-    `num_live_wanted` is how many buckets may be shown: a shard that finds fewer values among the
-    hits reports which others are live, since these may be listed with zero. An order by key, or a
-    selected value that hits may lack, can need any value.
+    A selected value, which hits may lack, can need any value that is live (`num_live_wanted`).
 
     A search that allows partial results neither uses nor makes totals: these cover all shards.
     """
@@ -81,20 +78,20 @@ def plan_facets(
     left_out = () if parameters.is_strict else [clause.facet for clause in parameters.filters]
     selected, within_by_facet = parameters.selected, parameters.within
     for spec in parameters.facets:
-        settings = spec.configuration
-        name = settings.field
-        leaves_out_own = name in left_out and not settings.conjunction
-        any_is_wanted = wants_all_buckets or selected.get(name)
-        num_live_wanted = ALWAYS if any_is_wanted else _num_live_wanted(spec)
-        wants_missing = spec.summary.missing
-        if uses_totals and not wants_missing:
-            totals = cache.totals(name, horizon, num_live_wanted)
+        name, request = spec.configuration.field, spec.request
+        leaves_out_own = name in left_out and not spec.configuration.conjunction
+        within = within_by_facet.get(name)
+        if wants_all_buckets or selected.get(name):
+            request = FacetRequest(name, leaves_out_own, ALL_LIVE, within, request.wants_missing)
+        elif leaves_out_own or within is not None:
+            request = structs.replace(request, leaves_out_own=leaves_out_own, within=within)
+        if uses_totals and not request.wants_missing:
+            totals = cache.totals(name, horizon, request.num_live_wanted)
             if totals is not None:
                 known[name] = totals
                 continue
-        within = within_by_facet.get(name)
-        requests.append(FacetRequest(name, leaves_out_own, num_live_wanted, within, wants_missing))
-        if (leaves_out_own or within is not None) and is_summed_up(spec):
+        requests.append(request)
+        if (leaves_out_own or within is not None) and spec.is_summed_up:
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
 
@@ -106,13 +103,3 @@ def value_request(parameters: SearchParameters, spec: FacetSpec) -> FacetRequest
     is_filtered = any(clause.facet == name for clause in parameters.filters)
     leaves_out_own = is_filtered and not settings.conjunction and not parameters.is_strict
     return FacetRequest(name, leaves_out_own, 0, parameters.within.get(name))
-
-
-def _num_live_wanted(spec: FacetSpec) -> int:
-    """Return how many buckets a response may list, with or without hits."""
-    settings = spec.configuration
-    if settings.hide_zero:
-        return 0
-    if spec.key_query or not spec.order.is_by_count:
-        return ALWAYS
-    return spec.offset + settings.size

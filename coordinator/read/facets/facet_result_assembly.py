@@ -16,8 +16,8 @@ from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
-from coordinator.read.facets.facet_result_types import FacetResult, facet_result
-from coordinator.read.facets.facet_statistics import is_summed_up, summaries
+from coordinator.read.facets.facet_result_types import FacetResult
+from coordinator.read.facets.facet_statistics import NO_SUMMARIES, facet_result, summaries
 from coordinator.read.facets.summed_counts import Accumulator, CountsReader, GroupCounts
 
 if TYPE_CHECKING:
@@ -45,20 +45,21 @@ def facet_results(
     """
     plan, cache, answers = counted.plan, counted.cache, counted.answers
     horizon = counted.state.horizon
-    reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
-    requests = plan.requests
+    reader = CountsReader(answers, counted.numberings, sums)
+    requests, known = plan.requests, plan.known
+    makes_totals = plan.is_total and is_complete
     at = 0
     for spec in parameters.facets:
         name = spec.configuration.field
         values = cache.values(name)
-        totals = plan.known.get(name)
+        totals = known.get(name)
         missing = None
         if totals is None:
             if spec.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
                 missing += groups[at].num_missing if groups else 0
             with reader.next(values) as counts:
-                if plan.is_total and is_complete:
+                if makes_totals:
                     totals = FacetTotals(horizon, counts.kept(), requests[at].num_live_wanted)
                     cache.remember(name, totals)
                 else:
@@ -86,12 +87,12 @@ def known_results(
     results = []
     for spec in parameters.facets:
         key = _page_key(spec, parameters)
-        if key is None or is_summed_up(spec):
+        if key is None or spec.is_summed_up:
             return None
         page = cache.page(plan.known[spec.configuration.field].horizon, key)
         if page is None:
             return None
-        results.append(facet_result(spec, page))
+        results.append(facet_result(spec, page, None, NO_SUMMARIES))
     return results
 
 
@@ -105,7 +106,7 @@ def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, cache: Fac
         if totals is not None:
             key = _page_key(spec, parameters)
             is_listed = key is not None and cache.page(totals.horizon, key) is not None
-            if not is_listed or is_summed_up(spec):
+            if not is_listed or spec.is_summed_up:
                 num_values += len(totals.counts.counts)
     return num_values
 

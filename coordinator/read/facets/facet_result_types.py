@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from common.protocol.messages import RangeRequest
-from coordinator.parameters.parsed_parameters import FacetSpec
 from coordinator.read.facets.bucket_selection import Bucket
 
 if TYPE_CHECKING:
@@ -27,42 +26,22 @@ class FacetStats(Struct, frozen=True):
     count: int
 
 
-class Summaries(Struct, frozen=True):
-    """Figures about a facet's values within the hits; None: not requested."""
-
-    stats: FacetStats | None = None
-    cardinality: int | None = None
-    """Number of distinct values."""
-    percentiles: dict[str, int | float | None] | None = None
-    """Percentiles of the numeric values, None where there are none."""
-
-
-NO_SUMMARIES: Final = Summaries()
-
-
-class FacetResult(Struct, frozen=True):
-    """One facet of a search response."""
+class FacetResult(
+    Struct, frozen=True, omit_defaults=True, rename={"field": "name", "stats": "facet_stats"}
+):
+    """One facet of a search response; encoded as JSON, it is a facet of the API."""
 
     field: str
     title: str
     position: int
     buckets: Sequence[Bucket]
+    stats: FacetStats | None = None
     missing: int | None = None
     """Counted items without a value; None: not requested."""
-    summaries: Summaries = NO_SUMMARIES
-
-
-def facet_result(
-    spec: FacetSpec,
-    buckets: Sequence[Bucket],
-    missing: int | None = None,
-    summaries: Summaries = NO_SUMMARIES,
-) -> FacetResult:
-    """Return a facet as a response shows it."""
-    settings = spec.configuration
-    return FacetResult(
-        settings.field, settings.title, settings.position, buckets, missing, summaries
-    )
+    cardinality: int | None = None
+    """Number of distinct values among the hits; None: not requested."""
+    percentiles: dict[str, int | float | None] | None = None
+    """Percentiles of the hits' numeric values, None where there are none; None: not requested."""
 
 
 class RangeResult(Struct, frozen=True):

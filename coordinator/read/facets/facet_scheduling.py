@@ -43,7 +43,6 @@ from coordinator.read.facets.facet_result_assembly import (
     num_values_to_list,
 )
 from coordinator.read.facets.facet_result_types import FacetResult
-from coordinator.read.facets.facet_statistics import is_summed_up
 from coordinator.read.facets.facet_value_search import KEYS_SEARCHED_FAST_MAX, accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.group_counts_by_facet_value import count_groups
@@ -95,7 +94,7 @@ class FacetListing:
         groups: list[GroupCounts] = []
         if parameters.distinct is not None and parameters.distinct.counts_groups:
             groups = await asyncio.to_thread(
-                count_groups, counted.plan.requests, facets, counted.answers
+                count_groups, counted.plan.requests, facets, counted.answers, counted.numberings
             )
         accepted = {}
         if searched := [spec for spec in parameters.facets if spec.key_query]:
@@ -117,7 +116,8 @@ class FacetListing:
 
         num_values = counted.num_values + num_values_to_list(parameters, counted.plan, facets)
         if num_values > LONG_RESPONSE_KEYS and (
-            num_values > LONG_RESPONSE_VALUES or any(map(is_summed_up, parameters.facets))
+            num_values > LONG_RESPONSE_VALUES
+            or any(spec.is_summed_up for spec in parameters.facets)
         ):
             return await self._on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
@@ -170,10 +170,12 @@ class FacetListing:
                     ),
                 )
 
-        answers = counted.answers
+        answers, numberings = counted.answers, counted.numberings
         if counted.num_values > LONG_RESPONSE_VALUES:
-            return await self._on_a_thread(lambda sums: listed(CountsReader(answers, sums)))
-        return listed(CountsReader(answers))
+            return await self._on_a_thread(
+                lambda sums: listed(CountsReader(answers, numberings, sums))
+            )
+        return listed(CountsReader(answers, numberings))
 
     async def _accepted_by_facet(
         self, counted: CountedFacets, searched: Sequence[FacetSpec]
@@ -238,10 +240,12 @@ class FacetListing:
                     by_facet.setdefault(request.field, counts.counts > 0)
             return by_facet
 
-        answers = counted.answers
+        answers, numberings = counted.answers, counted.numberings
         if counted.num_values > LONG_RESPONSE_VALUES:
-            return await self._on_a_thread(lambda sums: found(CountsReader(answers, sums)))
-        return found(CountsReader(answers))
+            return await self._on_a_thread(
+                lambda sums: found(CountsReader(answers, numberings, sums))
+            )
+        return found(CountsReader(answers, numberings))
 
     async def _on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
         """List facets on the thread for long responses, with separate sums."""

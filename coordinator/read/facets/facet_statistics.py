@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from math import ceil, fsum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parsed_parameters import FacetSpec
-from coordinator.read.facets.facet_result_types import NO_SUMMARIES, FacetStats, Summaries
+from coordinator.read.facets.bucket_selection import Bucket
+from coordinator.read.facets.facet_result_types import FacetResult, FacetStats
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.range_merging import finite
 from coordinator.read.facets.summed_counts import MergedCounts
@@ -33,21 +34,38 @@ _DOUBLES_EXACT_END: Final = 2.0**53
 """Below this, doubles represent all integers exactly."""
 
 
-def is_summed_up(spec: FacetSpec) -> bool:
-    """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
-    summary = spec.summary
-    return bool(spec.configuration.show_facet_stats or summary.cardinality or summary.percentiles)
+class Summaries(NamedTuple):
+    """Figures about a facet's values within the hits; None: not requested."""
+
+    stats: FacetStats | None = None
+    cardinality: int | None = None
+    percentiles: dict[str, int | float | None] | None = None
+
+
+NO_SUMMARIES: Final = Summaries()
 
 
 def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> Summaries:
     """Return the summaries of a facet's counts within the hits, those that are requested."""
-    if not is_summed_up(spec):
+    if not spec.is_summed_up:
         return NO_SUMMARIES
     summary = spec.summary
     return Summaries(
         facet_stats(values, counts) if spec.configuration.show_facet_stats else None,
         int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
         percentiles(values, counts, summary.percentiles) if summary.percentiles else None,
+    )
+
+
+def facet_result(
+    spec: FacetSpec, buckets: Sequence[Bucket], missing: int | None, summed_up: Summaries
+) -> FacetResult:
+    """Return a facet as a response shows it."""
+    settings = spec.configuration
+    stats, cardinality, percentiles = summed_up
+    return FacetResult(
+        *(settings.field, settings.title, settings.position, buckets),
+        *(stats, missing, cardinality, percentiles),
     )
 
 

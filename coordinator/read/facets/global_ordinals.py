@@ -11,7 +11,7 @@ texts are these, and are they the same?
 
 A shard's response names the epoch and length of its dictionary. If our map is shorter or of another
 epoch, we fetch the missing part once (`lacks`, `extend`) before adding up the counts
-(`summed_counts`).
+(`summed_counts`), by the `Numbering` of that moment.
 
 The order of the values as texts is known for those that existed when the numbering was last sorted;
 `bucket_selection` says when it is sorted again. An event loop may add values to a numbering while a
@@ -27,6 +27,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.analysis.collation_names import CODE_POINTS
@@ -65,6 +66,18 @@ def renumbered(field: str, shard: int) -> FacetRenumbered:
     return FacetRenumbered(f"facet {field!r} has just been rebuilt on shard {shard}; try again")
 
 
+class Numbering(Struct, frozen=True):
+    """The coordinator's numbers of a facet's values, by the numbers that shards use at a time.
+
+    It stays valid for counts of that time: values of a shard that starts over go to other arrays.
+    """
+
+    to_number: NDArray[np.uint32]
+    """Our number, by shard and the shard's number."""
+    is_same: NDArray[np.bool_]
+    """Whether a shard's numbers equal ours, as the first shard's usually do."""
+
+
 class _Texts(dict[int, str]):
     """Values by number, as texts."""
 
@@ -90,10 +103,10 @@ class FacetValues:
         """Held by the task that adds values."""
         self.known = [(-1, 0)] * num_shards
         """By shard, what is known of its dictionary: the epoch, and how many values."""
-        self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
-        """Our number, by shard and the shard's number."""
-        self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
-        """Whether a shard's numbers equal ours, as the first shard's usually do."""
+        self.numbering = Numbering(
+            np.zeros((num_shards, 64), np.uint32), np.ones(num_shards, np.bool_)
+        )
+        """The newest."""
         self._orders: dict[str, Order] = {}
         self.derived: dict[str, object] = {}
         """Results that callers derived from all values; dropped when the numbering grows."""
@@ -133,26 +146,29 @@ class FacetValues:
 
     def extend(self, shard: int, epoch: int, start: int, values: KeyArena) -> None:
         """Add a part of a shard's dictionary, skipping known values."""
+        to_number, is_same = self.numbering.to_number, self.numbering.is_same
         if self.known[shard][0] != epoch:
-            # In new arrays: a thread may be adding up by the numbers of the former epoch.
+            # In new arrays: others are adding up by the numbers of the former epoch.
             self.known[shard] = epoch, 0
-            self.to_number, self.is_same = self.to_number.copy(), self.is_same.copy()
-            self.is_same[shard] = True
+            to_number, is_same = to_number.copy(), is_same.copy()
+            is_same[shard] = True
+            self.numbering = Numbering(to_number, is_same)
         _, known = self.known[shard]
         if start > known:
             return
         end = start + values.num_keys
         if end <= known:
             return
-        num_shards, capacity = self.to_number.shape
+        num_shards, capacity = to_number.shape
         if end > capacity:
             longer = np.zeros((num_shards, max(end, 2 * capacity)), np.uint32)
-            longer[:, :capacity] = self.to_number
-            self.to_number = longer
+            longer[:, :capacity] = to_number
+            to_number = longer
+            self.numbering = Numbering(to_number, is_same)
         before = len(self)
         ours = self._dictionary.encode(values.keys, values.offsets[known - start :])
-        self.to_number[shard, known:end] = ours
-        self.is_same[shard] = self.is_same[shard] and np.array_equal(ours, np.arange(known, end))
+        to_number[shard, known:end] = ours
+        is_same[shard] = is_same[shard] and np.array_equal(ours, np.arange(known, end))
         self.known[shard] = epoch, end
         if len(self) > before:
             self.derived.clear()

@@ -8,12 +8,15 @@ import numpy as np
 
 from common.protocol.messages import FacetRequest
 from coordinator.read.facets.facet_cache import FacetCache
-from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.summed_counts import GroupCounts, ShardResponses, numbering_of
+from coordinator.read.facets.global_ordinals import Numbering
+from coordinator.read.facets.summed_counts import GroupCounts, ShardResponses
 
 
 def count_groups(
-    requests: Sequence[FacetRequest], cache: FacetCache, answers: ShardResponses
+    requests: Sequence[FacetRequest],
+    cache: FacetCache,
+    answers: ShardResponses,
+    numberings: Sequence[Numbering],
 ) -> list[GroupCounts]:
     """Count the groups that have each value of each facet.
 
@@ -21,21 +24,21 @@ def count_groups(
         requests: the facets, in the order of the responses.
         cache: knows the dictionaries that the responses refer to.
         answers: pairs (shard ordinal, response).
-
-    Raises:
-        FacetRenumbered: as `numbering_of`.
+        numberings: of the facets.
 
     Cost: 200 ns a pair of value and group.
     """
     return [
-        _count(cache.values(request.field), position, answers)
+        _count(len(cache.values(request.field)), numberings[position], answers, position)
         for position, request in enumerate(requests)
     ]
 
 
-def _count(values: FacetValues, position: int, answers: ShardResponses) -> GroupCounts:
-    to_number = numbering_of(values, answers, position).to_number
-    counts = np.zeros(len(values) + 1, np.int64)  # at 0 what is missing
+def _count(
+    num_values: int, numbering: Numbering, answers: ShardResponses, position: int
+) -> GroupCounts:
+    to_number = numbering.to_number
+    counts = np.zeros(num_values + 1, np.int64)  # at 0 what is missing
     all_codes = [np.zeros(0, np.int64)]
     all_tokens = [np.zeros(0, np.uint64)]
     for shard, answer in answers:

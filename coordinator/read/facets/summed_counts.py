@@ -17,46 +17,16 @@ from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
-from coordinator.read.facets.global_ordinals import FacetValues, renumbered
+from coordinator.read.facets.global_ordinals import FacetValues, Numbering
 
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
 ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
-
-
-class Numbering(Struct, frozen=True):
-    """The coordinator's numbers of the values that shards have counted."""
-
-    to_number: NDArray[np.uint32]
-    """By shard and the shard's number."""
-    is_same: NDArray[np.bool_]
-    """Whether a shard's numbers equal ours."""
-
-
-def numbering_of(values: FacetValues, answers: ShardResponses, position: int) -> Numbering:
-    """Return the numbers of the values that responses count.
-
-    Args:
-        values: the numbering of the facet.
-        answers: pairs (shard ordinal, response).
-        position: of the facet within each response.
-
-    Raises:
-        FacetRenumbered: a shard was restarted after its response, and a later search has
-            learned its new numbers.
-    """
-    numbering = Numbering(values.to_number, values.is_same)  # before the epochs, see `extend`
-    for shard, answer in answers:
-        part = answer.facets[position]
-        if values.lacks(shard, part.epoch, part.num_values):
-            raise renumbered(part.field, shard)
-    return numbering
 
 
 class LiveValues:
@@ -203,15 +173,22 @@ class CountsReader:
     """Adds up the shards' counts of one search, facet by facet, in the order of the request.
 
     Args:
-        answers: pairs (shard ordinal, response) whose dictionaries have been learned.
-        sums: where to add up; by default in the array of the event loop.
+        answers: pairs (shard ordinal, response).
+        numberings: of their facets, as learned (`FacetCache.learn`).
+        sums: where to add up; None: in the array of the event loop.
     """
 
-    __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards", "_sums")
+    __slots__ = ("_answers", "_ends", "_numberings", "_packed", "_position", "_shards", "_sums")
 
-    def __init__(self, answers: ShardResponses, sums: Accumulator = _ACCUMULATOR) -> None:
+    def __init__(
+        self,
+        answers: ShardResponses,
+        numberings: Sequence[Numbering],
+        sums: Accumulator | None = None,
+    ) -> None:
         self._answers = answers
-        self._sums = sums
+        self._numberings = numberings
+        self._sums = _ACCUMULATOR if sums is None else sums
         parts = [answer.facet_counts for _, answer in answers]
         self._packed = np.frombuffer(b"".join(parts), np.uint16)
         ends = [0, *itertools.accumulate([len(part) >> 1 for part in parts])]
@@ -223,17 +200,14 @@ class CountsReader:
         """Return the counts of the next facet, for use in a `with` statement.
 
         Args:
-            values: the numbering of that facet.
-
-        Raises:
-            FacetRenumbered: as `numbering_of`.
+            values: of that facet.
         """
         answers, position = self._answers, self._position
         self._position += 1
-        numbering = numbering_of(values, answers, position)
-        num_values = len(values)
-        self._sums.ensure(num_values)
-        sums, touched = self._sums.sums, self._sums.touched
+        numbering, num_values = self._numberings[position], len(values)
+        accumulator = self._sums
+        accumulator.ensure(num_values)
+        sums, touched = accumulator.sums, accumulator.touched
         try:
             num_touched = add_packed(
                 self._packed,
@@ -249,10 +223,10 @@ class CountsReader:
                 touched,
                 num_touched,
                 lambda: _live_values(values, numbering, answers, position),
-                self._sums,
+                accumulator,
             )
         except BaseException:
-            self._sums.forget()
+            accumulator.forget()
             raise
 
 

@@ -19,8 +19,8 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
-from coordinator.read.facets.facet_result_types import FacetResult, facet_result
-from coordinator.read.facets.facet_statistics import is_summed_up, summaries
+from coordinator.read.facets.facet_result_types import FacetResult
+from coordinator.read.facets.facet_statistics import facet_result, summaries
 from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses
@@ -46,7 +46,7 @@ def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
                 wants_missing=spec.summary.missing,
             )
         )
-        if leaves_out_own and is_summed_up(spec):
+        if leaves_out_own and spec.is_summed_up:
             requests.append(structs.replace(requests[-1], leaves_out_own=False))
     return requests
 
@@ -77,7 +77,7 @@ def field_results(
         values, counts, missing = yield from _merged(answers, first)
         first += 1
         within_hits = (values, counts)
-        if _leaves_out_own(parameters, spec) and is_summed_up(spec):
+        if _leaves_out_own(parameters, spec) and spec.is_summed_up:
             within_hits = (yield from _merged(answers, first))[:2]
             first += 1
         accepts = accept_keys(values, analyzer, None, spec.key_query, typos=spec.key_typos)
@@ -113,7 +113,7 @@ def _merged(
         summed = np.zeros(len(values), np.int64)
         summed[: len(counts)] = counts
         added = np.frombuffer(part.counts, np.uint32)
-        np.add.at(summed, values.to_number[shard, : len(keys)], added)
+        np.add.at(summed, values.numbering.to_number[shard, : len(keys)], added)
         counts = summed
         missing += part.num_missing
     return values, MergedCounts(counts, np.zeros(0, np.uint32), EVERY, lambda: None), missing

@@ -11,12 +11,7 @@ from common.protocol.messages import RangeRequest
 from coordinator.http.responses import error_body, error_response, header
 from coordinator.http.result_bodies import facet_body, search_body
 from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.facet_result_types import (
-    FacetResult,
-    FacetStats,
-    RangeResult,
-    Summaries,
-)
+from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.search_results import FacetPage, SearchResult, ShardSummary, Timings
 
 TIMINGS = Timings(total_us=4_100, search_us=1_999, facets_us=1_000, sort_us=50)
@@ -75,7 +70,7 @@ def test_items_are_spliced_in_byte_for_byte() -> None:
 
 def test_members_that_are_only_there_when_asked_for() -> None:
     stats = FacetStats(1.0, 9.0, 5.0, 10.0, 2)
-    facet = FacetResult("year", "Year", 2, [], summaries=Summaries(stats))
+    facet = FacetResult("year", "Year", 2, [], stats)
     ranges = [RangeResult(RangeRequest("price", bounds=((1, 2),)), np.array([0]), np.array([5]))]
 
     document = json.loads(

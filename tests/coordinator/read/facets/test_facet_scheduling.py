@@ -85,7 +85,7 @@ async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_
     spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
     state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))
     cache = FacetCache(Mock(num_shards=1), CacheBudget())
-    counted = CountedFacets(FacetPlan((), {}, True), cache, [(0, answer)], state)
+    counted = CountedFacets(FacetPlan((), {}, True), cache, [(0, answer)], [], state)
 
     (facet,) = await FacetListing(Mock(num_shards=1), analyzer, LoopScheduler()).listed(
         SearchParameters(field_facets=(spec,)), counted
@@ -115,7 +115,7 @@ async def test_many_values_are_searched_on_a_thread(
         5, MergedCounts(np.array([3, 2]), np.zeros(0, np.uint32), EVERY, lambda: None), 10
     )
     state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))
-    counted = CountedFacets(FacetPlan((), {"tags": totals}, True), cache, [], state)
+    counted = CountedFacets(FacetPlan((), {"tags": totals}, True), cache, [], [], state)
     spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
 
     (facet,) = await FacetListing(Mock(num_shards=1), analyzer, LoopScheduler()).listed(

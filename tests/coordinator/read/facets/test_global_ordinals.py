@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import FacetRenumbered
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
@@ -20,7 +19,7 @@ from coordinator.read.facets import bucket_selection as module
 from coordinator.read.facets import global_ordinals
 from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.summed_counts import CountsReader, numbering_of
+from coordinator.read.facets.summed_counts import CountsReader
 from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
@@ -117,7 +116,7 @@ def test_pages_equal_a_sorted_counter(
         return columns
 
     expected = sorted(listed, key=rank)
-    with CountsReader(answers).next(values) as merged:
+    with CountsReader(answers, [values.numbering]).next(values) as merged:
         is_kept = bool(len(listed) % 2)
         if not is_kept:
             buckets = page_of_buckets(values, merged, selected, order, offset, limit)
@@ -132,20 +131,18 @@ def test_pages_equal_a_sorted_counter(
     assert num_listed == len(expected)
 
 
-def test_counts_by_numbers_of_before_a_restart_are_not_added_up_by_those_of_after() -> None:
+def test_counts_from_before_a_restart_are_added_up_by_the_numbers_of_then() -> None:
     values = FacetValues(1)
     values.extend(0, 7, 0, KeyArena.of(["drama", "crime"]))
     before = [(0, answer(["drama", "crime"], Counter(drama=5, crime=1), {"drama"}, 0))]
-    numbering = numbering_of(values, before, 0)
+    numbering = values.numbering
     # While the search waits for its items, another one learns what the restarted shard has.
     values.extend(0, 8, 0, KeyArena.of(["crime", "drama"]))
-    with pytest.raises(FacetRenumbered, match="rebuilt on shard 0"):
-        CountsReader(before).next(values)
-    # A thread that adds up meanwhile goes on with the numbers it has found.
-    assert numbering.to_number[0, :2].tolist() == [0, 1]
-    assert values.to_number[0, :2].tolist() == [1, 0]
-    assert numbering.is_same[0]
-    assert not values.is_same[0]
+    assert values.numbering.to_number[0, :2].tolist() == [1, 0]
+    assert not values.numbering.is_same[0]
+    with CountsReader(before, [numbering]).next(values) as merged:
+        buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)
+    assert [(one.key, one.doc_count) for one in buckets] == [("drama", 5), ("crime", 1)]
 
 
 def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +152,8 @@ def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> 
     values.extend(0, 7, 0, KeyArena.of(dictionary))
     counts = Counter(dictionary)
     for form in (0, 2):
-        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+        answers = [(0, answer(dictionary, counts, None, form))]
+        with CountsReader(answers, [values.numbering]).next(values) as merged:
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 5000, 3)
             assert num_buckets(values, merged, frozenset(), BucketOrder()) == 20000
         assert [b.key for b in buckets] == ["05000", "05001", "05002"]
@@ -167,7 +165,7 @@ def zeros_of(values: FacetValues, *live: tuple[list[str], set[str]]) -> list[str
         (shard, answer(dictionary, Counter(), living, 2))
         for shard, (dictionary, living) in enumerate(live)
     ]
-    with CountsReader(answers).next(values) as merged:
+    with CountsReader(answers, [values.numbering]).next(values) as merged:
         return [b.key for b in page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)]
 
 
@@ -195,7 +193,7 @@ def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
         part = answer(dictionary, Counter(), {dictionary[0]}, 2)
         facets = tuple(msgspec.structs.replace(one, epoch=epoch) for one in part.facets)
         answers = [(0, msgspec.structs.replace(part, facets=facets))]
-        with CountsReader(answers).next(values) as merged:
+        with CountsReader(answers, [values.numbering]).next(values) as merged:
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)
         assert [bucket.key for bucket in buckets] == [dictionary[0]]
 
@@ -206,7 +204,8 @@ def test_a_new_epoch_clears_the_map() -> None:
     assert values.known == [(6, 2)]
     values.extend(0, 7, 0, KeyArena.of(["b"]))
     assert values.known == [(7, 1)]
-    with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
+    answers = [(0, answer(["b"], Counter({"b": 3}), None, 0))]
+    with CountsReader(answers, [values.numbering]).next(values) as merged:
         buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
     assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
 
@@ -229,7 +228,8 @@ def test_values_without_a_rank_are_ordered_like_all_others(
         if end == num_first:
             values.ranks()
     for _ in range(2):  # the second time most have a rank
-        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+        answers = [(0, answer(dictionary, counts, None, form))]
+        with CountsReader(answers, [values.numbering]).next(values) as merged:
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, limit)
         assert [bucket.key for bucket in buckets] == expected[:limit]
         assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]
