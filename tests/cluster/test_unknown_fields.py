@@ -116,6 +116,7 @@ def test_rules_ask_for_points_and_elements_that_the_index_has(client: Client) ->
         ({"boost": {"raitng": {"log": 1}}}, "invalid_boost", "boost.raitng"),
         ({"facets": {"raitng": {}}}, "unknown_facet", "facets.raitng"),
         ({"facets": {"tags": {"stats": ["raitng"]}}}, "invalid_facets", "facets.tags.stats"),
+        ({"facets": {"name": {"stats": ["raitng"]}}}, "invalid_facets", "facets.name.stats"),
         ({"facet_ranges": {"raitng": {"interval": 1}}}, "invalid_facet_ranges",
          "facet_ranges.raitng"),
         ({"facet_cube": {"field": "raitng", "interval": 1}}, "invalid_facet_cube",
