@@ -444,6 +444,8 @@ class _Follower:
                 if has_changes:
                     table.slot.advance(self.position)
                 elif once or upto - self.position >= IDLE_BYTES_MAX:
+                    if not self._is_as_before(table):
+                        return False
                     self._store([], [], self._text(upto))
                     self.position = upto
                     table.slot.advance(upto)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -180,8 +184,47 @@ def test_a_running_follower_notices_that_the_index_is_another(
             client.request("POST", "/_snapshots", json.dumps({"name": "early"}).encode())
             execute(url, "INSERT INTO t VALUES (6, 'six')")
             until(lambda: len(items_of(client, index)) == 6)
-            client.request("DELETE", index_path(index))
-            body = json.dumps({"indexes": [index]}).encode()
-            client.request("POST", "/_snapshots/early/restore", body)
+            with _stopped(process):
+                _restore(client, index, "early")
         execute(url, "INSERT INTO t VALUES (7, 'seven')")
         until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
+
+
+def test_a_follower_of_a_quiet_table_notices_that_the_index_is_an_earlier_one(
+    service: Service, client: Client, url: str
+) -> None:
+    """It moved the position over other tables' changes, and rows stored since were lost."""
+    _make_table(url, "t")
+    index = "earlier"
+    with following(service, url, "t", "--index", index, "--replace") as process:
+        assert process.stderr is not None
+        while "following" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        client.request("POST", "/_snapshots", json.dumps({"name": "quiet"}).encode())
+        execute(url, "INSERT INTO t VALUES (6, 'six')")
+        until(lambda: len(items_of(client, index)) == 6)
+        with _stopped(process):
+            _restore(client, index, "quiet")
+            execute(
+                url,
+                "DROP TABLE IF EXISTS others",
+                "CREATE TABLE others (note text)",
+                "INSERT INTO others SELECT repeat('x', 1000) FROM generate_series(1, 3000)",
+            )
+        assert len(items_of(client, index)) == 5
+        until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
+
+
+@contextlib.contextmanager
+def _stopped(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Stop a follower for the time of the block: it does not see an index gone meanwhile."""
+    process.send_signal(signal.SIGSTOP)
+    yield
+    process.send_signal(signal.SIGCONT)
+
+
+def _restore(client: Client, index: str, snapshot: str) -> None:
+    """Put an index back to what it was."""
+    client.request("DELETE", index_path(index))
+    body = json.dumps({"indexes": [index]}).encode()
+    client.request("POST", f"/_snapshots/{snapshot}/restore", body)
