@@ -1,8 +1,7 @@
 """The counts of a coordinator: requests, phases of searches, and the summary for people.
 
 Counting on the hot path is a dict update and a bisection (0.6 µs); the phases of searches are
-counted many at a time. `prometheus_metrics` writes the
-counts in Prometheus' text format.
+counted many at a time. `prometheus_metrics` writes the counts in Prometheus' text format.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Histogram:
         self.total += seconds
 
     def observe_all(self, seconds: NDArray[np.float64]) -> None:
-        """Count several durations; for hundreds, in a twentieth of the time of each on its own."""
+        """Count many durations at once."""
         places = np.searchsorted(SECONDS, seconds)
         for place, count in enumerate(np.bincount(places).tolist()):
             self.counts[place] += count
