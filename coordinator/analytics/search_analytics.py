@@ -415,7 +415,7 @@ class ReaderAnalytics(Analytics):
 
 
 def _day_of_search(search: CountedSearch) -> int:
-    return int(search[0] // _DAY_SECONDS)
+    return _day_of(search[0])
 
 
 def _day_of(at: float) -> int:

@@ -131,11 +131,11 @@ class FacetCache:
             FacetRenumbered: a shard has another dictionary now, or another search has
                 learned one meanwhile.
         """
-        while (numberings := self._numberings(requests, answers)) is None:
+        while missing := self._missing(answers):
             lacking: list[tuple[int, FacetValuesRequest]] = []
             ends: list[int] = []
             num_values = 0
-            for shard, counts, start in self._missing(answers):
+            for shard, counts, start in missing:
                 num_values += min(counts.num_values - start, FACET_VALUES_MAX)
                 if lacking and num_values > FACET_VALUES_MAX:
                     break
@@ -159,22 +159,7 @@ class FacetCache:
                     if values.known[shard][0] not in (epoch, part.epoch):
                         raise renumbered(request.field, shard)
                     values.extend(shard, part.epoch, part.start, arena)
-
-        return numberings
-
-    def _numberings(
-        self, requests: Sequence[FacetRequest], answers: ShardResponses
-    ) -> list[Numbering] | None:
-        """Return the numbering of each facet; None if a response has values that are not known."""
-        numberings = []
-        for position, request in enumerate(requests):
-            values = self.values(request.field)
-            for shard, answer in answers:
-                counts = answer.facets[position]
-                if values.lacks(shard, counts.epoch, counts.num_values):
-                    return None
-            numberings.append(values.numbering)
-        return numberings
+        return [self.values(request.field).numbering for request in requests]
 
     def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
         """Return (shard, counts, first unknown number) of each dictionary that is not known."""

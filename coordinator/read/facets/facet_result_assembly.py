@@ -17,7 +17,7 @@ from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_result_types import FacetResult
-from coordinator.read.facets.facet_statistics import NO_SUMMARIES, facet_result, summaries
+from coordinator.read.facets.facet_statistics import NO_SUMMARIES, Summaries, summaries
 from coordinator.read.facets.summed_counts import Accumulator, CountsReader, GroupCounts
 
 if TYPE_CHECKING:
@@ -76,6 +76,18 @@ def facet_results(
             buckets = _page_of_totals(spec, parameters, cache, totals, accepted.get(name))
             summed_up = summaries(spec, values, totals.counts)
         yield facet_result(spec, buckets, missing, summed_up)
+
+
+def facet_result(
+    spec: FacetSpec, buckets: Sequence[Bucket], missing: int | None, summed_up: Summaries
+) -> FacetResult:
+    """Return a facet as a response shows it."""
+    settings = spec.configuration
+    stats, cardinality, percentiles = summed_up
+    return FacetResult(
+        *(settings.field, settings.title, settings.position, buckets),
+        *(stats, missing, cardinality, percentiles),
+    )
 
 
 def known_results(

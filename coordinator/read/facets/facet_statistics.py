@@ -17,8 +17,7 @@ import numpy as np
 
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parsed_parameters import FacetSpec
-from coordinator.read.facets.bucket_selection import Bucket
-from coordinator.read.facets.facet_result_types import FacetResult, FacetStats
+from coordinator.read.facets.facet_result_types import FacetStats
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.range_merging import finite
 from coordinator.read.facets.summed_counts import MergedCounts
@@ -54,18 +53,6 @@ def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> Sum
         facet_stats(values, counts) if spec.configuration.show_facet_stats else None,
         int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
         percentiles(values, counts, summary.percentiles) if summary.percentiles else None,
-    )
-
-
-def facet_result(
-    spec: FacetSpec, buckets: Sequence[Bucket], missing: int | None, summed_up: Summaries
-) -> FacetResult:
-    """Return a facet as a response shows it."""
-    settings = spec.configuration
-    stats, cardinality, percentiles = summed_up
-    return FacetResult(
-        *(settings.field, settings.title, settings.position, buckets),
-        *(stats, missing, cardinality, percentiles),
     )
 
 

@@ -19,8 +19,9 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
+from coordinator.read.facets.facet_result_assembly import facet_result
 from coordinator.read.facets.facet_result_types import FacetResult
-from coordinator.read.facets.facet_statistics import facet_result, summaries
+from coordinator.read.facets.facet_statistics import summaries
 from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses

@@ -147,6 +147,7 @@ def count_facets(
             if request.within is None:
                 at, num_present = counter.count(matches, scratch, at, joint)
             else:
+                check_call()
                 within = within or WithinCounter(snapshot)
                 counts = scratch.counts[: counter.num_values + 1]
                 within.count(request.field, request.within, matches, counts)
@@ -154,6 +155,7 @@ def count_facets(
             wants_live = num_present < request.num_live_wanted
             answer = counter.with_live if wants_live else counter.complete
             if request.wants_missing:
+                check_call()
                 missing = counter.count_missing(snapshot, request, matches)
                 answer = structs.replace(answer, num_missing=missing)
             answers.append(answer)
@@ -175,7 +177,7 @@ class _JointCounts:
         counted: the matches that they count within.
     """
 
-    __slots__ = ("_by_part", "_counted", "_numbers", "_requests", "_snapshot")
+    __slots__ = ("_by_part", "_counted", "_requests", "_snapshot")
 
     def __init__(
         self, snapshot: Snapshot, requests: Sequence[FacetRequest], counted: CountedMatches

@@ -17,8 +17,11 @@ from common.protocol.messages import (
     StatisticsRequest,
     TextQuery,
 )
-from common.query_syntax_tree import NUM_MATCH_KINDS, AnyOf, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, And, AnyOf, Same, Word
+from shard.collect.facets.drill_sideways import CountedMatches
+from shard.collect.facets.facet_counts import count_facets
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
+from shard.query.matches import Matches
 from shard.query.terms import expansion
 from shard.query.text import text_cost
 from shard.read import corpus_statistics, matching, search_cost, searcher
@@ -127,6 +130,25 @@ def test_every_search_looks_at_the_clock(snapshot: Snapshot, asked: SearchReques
             searcher.search(snapshot, some_words())
         with pytest.raises(DeadlineExceeded):
             corpus_statistics.statistics(snapshot, StatisticsRequest(1, 0, 0, tuple(WORDS)))
+    finally:
+        CALL_DEADLINE.reset(token)
+
+
+@pytest.mark.parametrize(
+    "facet",
+    [
+        FacetRequest("tags", False, 0, within=Same("tags", And(()))),
+        FacetRequest("tags", False, 0, wants_missing=True),
+    ],
+)
+def test_each_facet_that_is_slow_to_count_looks_at_the_clock(facet: FacetRequest) -> None:
+    """Before its elements are counted, or the documents without a value."""
+    snapshot = World(ITEMS).snapshot
+    counted = CountedMatches.of([Matches(view, is_all=True) for view in snapshot.views])
+    token = CALL_DEADLINE.set(Deadline.after_ms(0))
+    try:
+        with pytest.raises(DeadlineExceeded):
+            count_facets(snapshot, (facet,), counted)
     finally:
         CALL_DEADLINE.reset(token)
 
