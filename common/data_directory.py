@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -324,6 +325,18 @@ def read_or_create_secret(data: Path) -> str:
                 temporary.unlink()
             sync_folder(data)
     return _read_secret(path)
+
+
+def mark(data: Path) -> str:
+    """Return what tells a data directory from all others: a digest of its secret.
+
+    It is for names in folders that several services may use.
+
+    Raises:
+        DataDirectoryError: as `read_or_create_secret`.
+    """
+    secret = read_or_create_secret(data).encode()
+    return hashlib.blake2b(secret, digest_size=6, person=b"facetd mark").hexdigest()
 
 
 def _read_secret(path: Path) -> str:

@@ -158,7 +158,9 @@ class _Coordinator:
 
     def remove_unfinished_snapshots(self) -> None:
         """Remove the snapshots that a killed process has left unfinished."""
-        remove_unfinished_snapshots(self._settings.snapshot_folder, self._catalog)
+        settings = self._settings
+        mark = data_directory.mark(settings.data_dir)
+        remove_unfinished_snapshots(settings.snapshot_folder, self._catalog, mark)
 
     def connect(self) -> None:
         """Begin to connect to the shards, and to follow the log if there is one."""

@@ -182,7 +182,8 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
                 code="snapshot_in_use",
             )
         with explaining_disk_failure("some files of the snapshot may be left"):
-            await asyncio.to_thread(snapshots_on_disk.remove_snapshot, folder, name)
+            mark = services.snapshot_maker.mark
+            await asyncio.to_thread(snapshots_on_disk.remove_snapshot, folder, name, mark)
 
     # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)

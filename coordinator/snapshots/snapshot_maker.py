@@ -10,6 +10,7 @@ The files of a snapshot are described in `snapshots`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -39,6 +40,7 @@ from coordinator.snapshots.snapshots_on_disk import (
     describe_file,
     remove_snapshot,
     sync_folders,
+    unfinished_name,
     write_snapshot,
 )
 
@@ -51,7 +53,8 @@ _COLLECTED: Final = ".collected"
 """Suffix while the shards of several hosts are copied: meanwhile each of these hosts, this one too,
 may make a snapshot of its own."""
 _COPY: Final = ".copy-"
-"""Prefix of the snapshots through which indexes are copied; no client can name these."""
+"""Prefix of the snapshots through which indexes are copied, before the mark of their service; no
+client can name these."""
 
 _log = Log("snapshots")
 
@@ -79,9 +82,13 @@ class SnapshotMaker:
         settings: of the service.
         cluster: whose data are copied.
         catalog: of its indexes.
+
+    Attributes:
+        mark: what tells its snapshots in the making from those of other services.
     """
 
     def __init__(self, settings: Settings, cluster: Cluster, catalog: Catalog) -> None:
+        self.mark: Final = data_directory.mark(settings.data_dir)
         self._settings = settings
         self._cluster = cluster
         self._catalog = catalog
@@ -147,8 +154,8 @@ class SnapshotMaker:
     ) -> ServiceSnapshot:
         """Write all files of a snapshot; remove them all if that fails."""
         folder = self._settings.snapshot_folder
-        partial = folder / (name + suffix)
-        await asyncio.to_thread(_begin, folder, name, suffix, self._settings.limits)
+        partial = folder / unfinished_name(name, self.mark, suffix)
+        await asyncio.to_thread(_begin, partial, name, suffix, self.mark, self._settings.limits)
         try:
             if collect is None:
                 await self._copy_shards(partial, copied)
@@ -203,7 +210,12 @@ class SnapshotMaker:
         )
         sync_folders(partial, paths)
         write_snapshot(partial, snapshot)
-        partial.rename(final)
+        try:
+            partial.rename(final)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            raise _name_taken(final.name) from error  # by another service meanwhile
         try:
             sync_folder(final.parent)
         except OSError:
@@ -225,8 +237,8 @@ class SnapshotMaker:
         """
         folder = self._settings.snapshot_folder
 
-        await asyncio.to_thread(_remove_copies, folder, self._catalog)
-        name = f"{_COPY}{secrets.token_hex(8)}"
+        await asyncio.to_thread(_remove_copies, folder, self._catalog, self.mark)
+        name = f"{_COPY}{self.mark}-{secrets.token_hex(8)}"
         await self.make(name, only=index)
         renamed, num_shards = {index.name: new_name}, self._cluster.num_shards
         try:
@@ -235,41 +247,52 @@ class SnapshotMaker:
             )
             yield source
         finally:
-            await asyncio.to_thread(_remove_copies, folder, self._catalog)
+            await asyncio.to_thread(_remove_copies, folder, self._catalog, self.mark)
 
 
-def _remove_copies(folder: Path, catalog: Catalog) -> None:
-    """Remove snapshots that indexes were copied through, except those that a shard may need."""
+def _remove_copies(folder: Path, catalog: Catalog, mark: str, *, of_any: bool = False) -> None:
+    """Remove snapshots that indexes were copied through, except those that a shard may need.
+
+    Args:
+        folder: of snapshots.
+        catalog: of the service's indexes, which names those that are needed.
+        mark: of the service.
+        of_any: whether all in the folder are the service's.
+    """
     sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
-    for entry in folder.glob(f"{_COPY}*"):
+    for entry in folder.glob(f"{_COPY}*" if of_any else f"{_COPY}{mark}-*"):
         if str(entry) not in sources:
             try:
-                remove_snapshot(folder, entry.name)
+                remove_snapshot(folder, entry.name, mark)
             except OSError as error:  # the next copy, or the next start, tries again
                 _log.warning("copy not removed", folder=entry.name, reason=error.strerror)
 
 
-def remove_unfinished_snapshots(folder: Path, catalog: Catalog) -> None:
+def remove_unfinished_snapshots(folder: Path, catalog: Catalog, mark: str) -> None:
     """Remove what a killed process has left in a folder that no other service uses.
 
     Such a copy may be as large as the data, and no list shows it.
+
+    Args:
+        folder: of snapshots, in the data directory.
+        catalog: of the service's indexes.
+        mark: of the service.
     """
     for suffix in (PARTIAL, _COLLECTED):
         for unfinished in list(folder.glob("*" + suffix)):
             _log.info("unfinished snapshot removed", folder=unfinished.name)
             shutil.rmtree(unfinished, ignore_errors=True)
     with suppress(OSError):  # of the folder itself
-        _remove_copies(folder, catalog)
+        _remove_copies(folder, catalog, mark, of_any=True)
 
 
-def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
-    """Prepare the folder of a snapshot; remove what earlier ones left unfinished."""
+def _begin(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> None:
+    """Make the folder of a snapshot; remove what earlier ones of this service left unfinished."""
+    folder = partial.parent
     make_folder(folder)
     if (folder / name).exists():
-        raise InvalidRequest(
-            f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
-        )
-    for unfinished in list(folder.glob("*" + suffix)):
+        raise _name_taken(name)
+    for unfinished in list(folder.glob(unfinished_name("*", mark, suffix))):
         shutil.rmtree(unfinished, ignore_errors=True)
     num_others = sum(1 for one in folder.iterdir() if NAME.fullmatch(one.name))
     if NAME.fullmatch(name) and num_others >= limits.snapshots_max:
@@ -277,4 +300,10 @@ def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
             f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
         )
-    (folder / (name + suffix)).mkdir(mode=0o700)
+    partial.mkdir(mode=0o700)
+
+
+def _name_taken(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
+    )

@@ -5,11 +5,14 @@
       catalog.json, MANIFEST.json               as in a data directory; keys are hashes, no secret
       snapshot.json                             written last: every file with size and checksum
 
-A snapshot is made under `<name>.partial`, which cannot be a snapshot's name, and renamed once all
-of it is on disk (`snapshot_maker`). Over HTTP a client gives a name, never a path. A snapshot is a
-data directory without what can be rebuilt: `facetd restore` checks every byte and puts it in place,
-and `POST /_snapshots/{name}/restore` creates new indexes from it while the service runs
-(`restore_plan`, `IndexRestorer.restore`).
+A snapshot is made under `<name>.<mark>.partial`, which cannot be a snapshot's name, and renamed
+once all of it is on disk (`snapshot_maker`). Several services may use one folder: the mark tells
+whose it is (`data_directory.mark`), and each removes what it has left itself.
+
+Over HTTP a client gives a name, never a path. A snapshot is a data directory without what can be
+rebuilt: `facetd restore` checks every byte and puts it in place, and `POST
+/_snapshots/{name}/restore` creates new indexes from it while the service runs (`restore_plan`,
+`IndexRestorer.restore`).
 """
 
 from __future__ import annotations
@@ -120,13 +123,29 @@ def list_snapshots(folder: Path) -> list[ServiceSnapshot]:
     return sorted(found, key=lambda one: (one.created_at, one.name))
 
 
-def remove_snapshot(folder: Path, name: str) -> None:
+def unfinished_name(name: str, mark: str, suffix: str = PARTIAL) -> str:
+    """Return the name under which a service makes or removes a snapshot.
+
+    Args:
+        name: of the snapshot; "*" for a pattern of all.
+        mark: of the service's data directory.
+        suffix: of what it is doing.
+    """
+    return f"{name}.{mark}{suffix}"
+
+
+def remove_snapshot(folder: Path, name: str, mark: str) -> None:
     """Delete a snapshot, complete or damaged: first its name, then its files.
+
+    Args:
+        folder: of snapshots.
+        name: of this one.
+        mark: of the service's data directory.
 
     Raises:
         NotFound: `snapshot_not_found`.
     """
-    gone = folder / (name + PARTIAL)
+    gone = folder / unfinished_name(name, mark)
     shutil.rmtree(gone, ignore_errors=True)  # leftovers of an earlier snapshot of that name
     try:
         (folder / name).rename(gone)

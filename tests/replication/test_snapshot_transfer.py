@@ -242,7 +242,7 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
 
     def remove_slowly(folder: Path, *, ignore_errors: bool) -> None:
         removed.append(folder.name)
-        if folder.name == folder_name(names[0]):
+        if folder.name == folder_name("giver", names[0]):
             done = hosts.connection.tell("facetd.peers.giver.done", names[1].encode())
             asyncio.run_coroutine_threadsafe(done, loop).result()
         remove(folder, ignore_errors=ignore_errors)
@@ -254,7 +254,7 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
     while len(removed) < len(names):
         assert hosts.is_running, removed
         await asyncio.sleep(0.01)
-    assert sorted(removed) == [folder_name(name) for name in names]
+    assert sorted(removed) == [folder_name("giver", name) for name in names]
 
 
 async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client(
@@ -270,11 +270,13 @@ async def test_a_start_removes_the_copies_for_others_and_no_snapshot_of_a_client
     assert not snapshots_on_disk.NAME.fullmatch(copy.name), "it counts as a snapshot of the service"
     mine = snapshots_on_disk.check_name(f"{recipient.PREFIX}monday")
     (hosts.folder / mine).mkdir()
+    of_another = folder_name("other", f"{recipient.PREFIX}1")
+    (hosts.folder / of_another).mkdir()
 
     await hosts.restart()
     await hosts.connection.is_heard.wait()
 
-    assert [one.name for one in hosts.folder.iterdir()] == [mine]
+    assert {one.name for one in hosts.folder.iterdir()} == {mine, of_another}
 
 
 async def test_a_host_whose_folder_of_snapshots_does_not_answer_at_its_start_gives_later(

@@ -147,7 +147,7 @@ class Collector:
             finally:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             return
-        name = folder_name(PREFIX + new_host())
+        name = folder_name(self._host.id, PREFIX + new_host())
         folder = self._host.settings.snapshot_folder / name
         try:
             await self._make(name, request.shards, request.horizons)

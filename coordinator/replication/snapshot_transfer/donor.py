@@ -55,9 +55,14 @@ _decode_request = msgspec.json.Decoder(CopyRequest).decode
 _decode_read = msgspec.json.Decoder(ReadRequest).decode
 
 
-def folder_name(name: str) -> str:
-    """Return the name of a folder for another host's snapshot: one that no client can name."""
-    return f".{name}"
+def folder_name(host: str, name: str) -> str:
+    """Return the name of a folder for another host's snapshot: one that no client can name.
+
+    Args:
+        host: that makes it; hosts may have one folder of snapshots on a disk of the network.
+        name: of the snapshot.
+    """
+    return f".{host}-{name}"
 
 
 @dataclass(slots=True)
@@ -95,9 +100,9 @@ class Donor:
 
     async def run(self) -> None:
         """Answer other hosts for as long as this one runs."""
-        await asyncio.to_thread(self._remove_all)
         while not self._stream.is_connected or not self._host.id:  # noqa: ASYNC110
             await asyncio.sleep(OFFER_SECONDS / 2)
+        await asyncio.to_thread(self._remove_all)
         client = self._stream.client()
         host = self._host.id
         name = self._stream.name
@@ -146,7 +151,9 @@ class Donor:
             if horizons:
                 await self._serving.wait_applied(max(horizons.values()), Deadline.after_ms(WAIT_MS))
             position = self._serving.position
-            snapshot = await self._make(folder_name(name), request.shards or None, horizons)
+            snapshot = await self._make(
+                self._folder_of(name).name, request.shards or None, horizons
+            )
             last = await asyncio.to_thread((self._folder_of(name) / SNAPSHOT_FILE).stat)
         except (ServiceError, OSError, KeyError) as error:
             return CopyResult(name, error=str(error))
@@ -186,13 +193,13 @@ class Donor:
             await asyncio.to_thread(shutil.rmtree, self._folder_of(name), ignore_errors=True)
 
     def _folder_of(self, name: str) -> Path:
-        return self._folder / folder_name(name)
+        return self._folder / folder_name(self._host.id, name)
 
     def _remove_all(self) -> None:
-        """Remove the leftovers of an earlier process, if the folder can be read now."""
+        """Remove what an earlier process of this host has left, if the folder can be read now."""
         try:
             if self._folder.is_dir():
-                for folder in self._folder.glob(folder_name(PREFIX) + "*"):
+                for folder in self._folder.glob(folder_name(self._host.id, f"{PREFIX}*")):
                     shutil.rmtree(folder, ignore_errors=True)
         except OSError as error:  # of another machine, as may be, which does not answer
             _log.warning("copies for other hosts are not removed", reason=error.strerror)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common import data_directory
-from common.errors import InternalError
+from common.errors import InternalError, InvalidRequest
 from coordinator.settings import Settings
 from coordinator.snapshots import snapshot_maker
 from coordinator.snapshots.snapshot_maker import SnapshotMaker
-from tests.coordinator.conftest import MakeService
+from coordinator.snapshots.snapshots_on_disk import list_snapshots
+from tests.coordinator.conftest import MakeService, Service
 
 
 async def test_a_snapshot_whose_name_the_disk_refuses_can_be_made_again(
@@ -35,3 +38,72 @@ async def test_a_snapshot_whose_name_the_disk_refuses_can_be_made_again(
 
     made = await maker.make("monday", shards=())
     assert made.name == "monday"
+
+
+async def test_services_with_one_folder_leave_the_snapshots_of_each_other(
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each removed what it took for its own unfinished ones, while others were making them."""
+    shared = tmp_path / "shared"
+    one, other = _makers_with_one_folder(await make_service(1), shared)
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def copy_slowly(partial: Path, copied: object) -> None:
+        has_begun.set()
+        await may_go_on.wait()
+
+    monkeypatch.setattr(one, "_copy_shards", copy_slowly)
+    making = asyncio.create_task(one.make("monday", shards=()))
+    await has_begun.wait()
+    assert (await other.make("tuesday", shards=())).name == "tuesday"
+    may_go_on.set()
+    assert (await making).name == "monday"
+    assert sorted(snapshot.name for snapshot in list_snapshots(shared)) == ["monday", "tuesday"]
+
+    has_begun.clear()
+    may_go_on.clear()
+    making = asyncio.create_task(one.make("friday", shards=()))
+    await has_begun.wait()
+    await other.make("friday", shards=())
+    may_go_on.set()
+    with pytest.raises(InvalidRequest, match="there is a snapshot 'friday' already"):
+        await making
+
+
+async def test_a_copy_of_an_index_stays_while_another_service_with_its_folder_makes_one(
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shards may need it after a restart; without it, they could not make the new index."""
+    shared = tmp_path / "shared"
+    service = await make_service(1)
+    await service.administration.create("films", {})
+    films = service.catalog.index("films")
+    one, other = _makers_with_one_folder(service, shared)
+    for maker in (one, other):
+        monkeypatch.setattr(maker, "_copy_shards", _write_empty_files)
+
+    async with one.copied_index(films, "films-test") as source:
+        async with other.copied_index(films, "films-test"):
+            assert len(list(shared.iterdir())) == 2
+        assert [str(folder) for folder in shared.iterdir()] == [source.source.folder]
+    assert list(shared.iterdir()) == []
+
+
+def _makers_with_one_folder(service: Service, shared: Path) -> list[SnapshotMaker]:
+    """Return the makers of two services, which differ in nothing but their data directories."""
+    makers = []
+    for name in ("one", "other"):
+        data = service.data / name
+        data.mkdir()
+        data_directory.write_manifest(data, 1, "test")
+        settings = replace(Settings(), data_dir=data, snapshot_dir=str(shared))
+        makers.append(SnapshotMaker(settings, service.cluster, service.catalog))
+    return makers
+
+
+async def _write_empty_files(partial: Path, copied: Any) -> None:
+    for index in copied.indexes:
+        folder = partial / "shard-0" / f"index-{index.number}"
+        folder.mkdir(parents=True)
+        (folder / "data.mdb").touch()
+        (folder.parent / "shard.json").touch()
