@@ -17,8 +17,9 @@ so they are scheduled in the background (`shard/caches/background_derivation.py`
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -67,6 +68,8 @@ _CODE_SHIFT: Final = 24
 """Shift from the score of a word of weight 1 to its code."""
 _DRIFT_MAX: Final = 1.01
 """Bounds that would have to be raised by more than this factor are recomputed."""
+_KEPT_BYTES: Final = 400
+"""Objects of one term's `KeptChampions`."""
 
 
 @arguments
@@ -99,6 +102,39 @@ class GroupBounds(NamedTuple):
     def raised(self, drift: float) -> GroupBounds:
         """Return the same codes with another drift."""
         return self if drift == self.drift else self._replace(drift=drift)
+
+
+@arguments
+class Champions(NamedTuple):
+    """The documents that score most for a term (see `single_term_top_k`).
+
+    Attributes:
+        docs: ascending.
+        totals: their t.
+        reach: no other document has a greater t.
+    """
+
+    docs: NDArray[np.uint32]
+    totals: NDArray[np.int64]
+    reach: int
+
+
+class KeptChampions(NamedTuple):
+    """What is kept of a term's champions.
+
+    Attributes:
+        fields: the tf norms under which the term was searched last.
+        champions: under these tf norms; None if they have not been found.
+    """
+
+    fields: weakref.ref[FieldTfNorms]
+    champions: Champions | None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that it takes, with its place in `Bounds`."""
+        found = self.champions
+        return _KEPT_BYTES + (0 if found is None else found.docs.nbytes + found.totals.nbytes)
 
 
 @kernel(allocates=False)
@@ -207,6 +243,7 @@ class Bounds:
         is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
         bytes_written: of bounds that were computed; only their pages take memory.
+        champions: by term that was searched alone.
     """
 
     tf_norms: FieldTfNorms
@@ -215,6 +252,7 @@ class Bounds:
     is_known: NDArray[np.bool_]
     of_groups: GroupBounds
     bytes_written: int = 0
+    champions: dict[int, KeptChampions] = field(default_factory=dict)
 
     @property
     def num_bytes(self) -> int:
@@ -273,6 +311,18 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int) -> tuple[int, i
     num_bytes = bounds.nbytes + end - start
     _note_written(kept, lists.segment, lists.fields.choice, num_bytes)
     return start, end
+
+
+def note_champions(
+    lists: TermLists, kept: Bounds, term: int, champions: Champions | None
+) -> KeptChampions:
+    """Note that a term was searched under these tf norms, and its champions if they were found."""
+    last, noted = kept.champions.get(term), KeptChampions(weakref.ref(lists.fields), champions)
+    kept.champions[term] = noted
+    num_bytes = noted.num_bytes - (0 if last is None else last.num_bytes)
+    if num_bytes:
+        _note_written(kept, lists.segment, lists.fields.choice, num_bytes)
+    return noted
 
 
 def greatest_score(lists: TermLists, kept: Bounds, drift: float, term: int, weight: float) -> int:

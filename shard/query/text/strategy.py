@@ -1,13 +1,13 @@
 """Chooses how a text query is evaluated in a segment, before any postings are read.
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
-term's list is pruned by the bounds of its parts, several terms are intersected and scored where
-bounds can reach the top (both in `block_max_conjunction`), or united and scored likewise
-(`max_score_disjunction`; if they are many or clauses have several terms, `any_clause_top_k`); the
-terms of one word are united, and scored where a document's one entry can reach the top
-(`expanded_word_top_k`); where words have several terms in several tiers, the hits of the best tier
-are scored and all others counted; where leading words decide, the hits with the most of them are;
-what remains scores every hit.
+term's list is pruned by the bounds of its parts (`single_term_top_k`), several terms are
+intersected and scored where bounds can reach the top (`block_max_conjunction`), or united and
+scored likewise (`max_score_disjunction`; if they are many or clauses have several terms,
+`any_clause_top_k`); the terms of one word are united, and scored where a document's one entry can
+reach the top (`expanded_word_top_k`); where words have several terms in several tiers, the hits of
+the best tier are scored and all others counted; where leading words decide, the hits with the most
+of them are; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from common.query_syntax_tree import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
-from shard.query.pruning.block_max_conjunction import Pruning, choose_pruning
+from shard.query.pruning.single_term_top_k import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
 from shard.query.text import any_clause_top_k
 from shard.query.text.clause_evaluation import Evaluation

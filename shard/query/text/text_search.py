@@ -29,9 +29,10 @@ import numpy as np
 
 from shard.query.matches import Matches
 from shard.query.proximity.proximity_ranking import in_reach_by_pairs
-from shard.query.pruning.block_max_conjunction import best_of_term, best_of_terms
+from shard.query.pruning.block_max_conjunction import best_of_terms
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.max_score_disjunction import best_of_any
+from shard.query.pruning.single_term_top_k import best_of_term
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.any_clause_top_k import best_of_any_clause

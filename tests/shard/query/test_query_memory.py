@@ -131,6 +131,7 @@ def test_bounds_take_what_was_computed_not_what_a_segment_might_come_to_need(
     kept = find_bounds(segment, choice)
     assert kept is not None
     of_all = kept.of_blocks.nbytes + kept.is_known.nbytes + kept.of_groups.codes.nbytes
+    of_all += sum(one.num_bytes for one in kept.champions.values())
     BOUNDS_CACHE.resize((segment.uid, choice), kept, BOUNDS_CACHE.bytes_max)  # too large: gone
     assert find_bounds(segment, choice) is None
 

@@ -14,9 +14,14 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.query.proximity.occurrences import WordTerms
-from shard.query.pruning.block_max_conjunction import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.pruning.max_score_disjunction import best_of_any, pays_off
 from shard.query.pruning.score_bounds import find_bounds
+from shard.query.pruning.single_term_top_k import (
+    DEEP_HITS_MIN,
+    NUM_CHAMPIONS,
+    best_of_term,
+    choose_pruning,
+)
 from shard.query.scoring.bm25f import FieldTfNorms
 from shard.query.scoring.top_k_selection import kth_greatest, pick
 from shard.query.text import any_clause_top_k
@@ -107,6 +112,48 @@ def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegist
     assert pruning is not None
     docs, _ = best_of_term(evaluation.lists, single.term, single.weight, pruning, NO_BITS, 3)
     assert len(docs) < NUM_DOCS / 4
+
+
+def test_champions_answer_instead_of_the_list(segment: Segment, registry: FieldRegistry) -> None:
+    """From the second search of a term on, if enough of them pass; until tf norms change."""
+    view = SegmentView(segment)
+
+    def search(averages: tuple[float, float], allowed: np.ndarray | None, k: int) -> list[int]:
+        prepared = PreparedQuery(make_query("sea", averages), registry, LANGUAGES)
+        ranked: list[int] = match_text(view, prepared, allowed, k).ranked.docs.tolist()
+        return ranked
+
+    averages = (17.0, 1.0)
+    search(averages, None, 10)
+    prepared = PreparedQuery(make_query("sea", averages), registry, LANGUAGES)
+    evaluation = Evaluation(segment, prepared)
+    bounds = find_bounds(segment, evaluation.fields.choice)
+    assert bounds is not None
+    term = evaluation.singles[0].term
+    assert bounds.champions[term].champions is None
+    num_bytes = bounds.num_bytes
+    expected = search(averages, None, 10)
+    champions = bounds.champions[term].champions
+    assert champions is not None
+    assert 10 <= len(champions.docs) < NUM_CHAMPIONS + 1
+    assert champions.totals.min() > champions.reach
+    assert bounds.num_bytes == num_bytes + champions.docs.nbytes + champions.totals.nbytes
+
+    # What the list says does not matter: with other champions, there are other hits.
+    others = champions._replace(docs=champions.docs[::-1].copy() + 1)
+    bounds.champions[term] = bounds.champions[term]._replace(champions=others)
+    assert search(averages, None, 10) != expected
+    bounds.champions[term] = bounds.champions[term]._replace(champions=champions)
+    assert search(averages, bits_of(champions.docs), 10) == expected
+    # Where few champions pass, the list is read.
+    few = bits_of(np.concatenate((champions.docs[:5], np.arange(100, dtype=np.uint32))))
+    found = search(averages, few, 10)
+    assert len(found) >= 10
+    assert set(champions.docs[:5].tolist()) <= set(found)
+    # Other averages, for which the bounds still serve.
+    search((17.01, 1.0), None, 10)
+    assert find_bounds(segment, evaluation.fields.choice) is bounds
+    assert bounds.champions[term].champions is None
 
 
 def test_the_documents_of_several_terms_are_those_that_have_all(
