@@ -7,11 +7,13 @@ the kernel, at every level, starts from it.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import llvmlite.binding as llvm
 
-SPEED: Final = 3
+SPEED: Final = int(os.environ.get("FACETD_KERNEL_SPEED", "3"))
+"""LLVM's level of optimization, 0 to 3. Tests that ask for no speed build in less time at 0."""
 
 
 def machine_of(processor: str) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from common.kernels import source_digests
 from common.kernels.annotations_to_signatures import group_type, interface_of, signatures_of
+from common.kernels.build.optimizer import SPEED
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
 _FRONT_END_FILES: Final = ("numba_front_end.py", "optimizer.py")
@@ -98,8 +99,8 @@ def make_plan(modules: Sequence[str]) -> Plan:
 
 @cache
 def tools_key() -> str:
-    """Return the key of the front end: machine, Python, the libraries, and its code."""
-    machine = (platform.machine(), sys.version_info[:2])
+    """Return the key of the front end: machine, Python, the libraries, its options and code."""
+    machine = (platform.machine(), sys.version_info[:2], SPEED)
     digest = hashlib.blake2b(repr(machine).encode(), digest_size=16)
     for library in _LIBRARIES:
         digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())

@@ -193,6 +193,10 @@ except CannotBuild as error:
             "os.environ['FACETD_KERNEL_LEVELS'] = 'x86-64-v2 x86-64-3'",
             "FACETD_KERNEL_LEVELS names x86-64-3; known are x86-64-v2, x86-64-v3, x86-64-v4",
         ),
+        (
+            "os.environ['FACETD_KERNEL_SPEED'] = 'fast'",
+            "FACETD_KERNEL_SPEED is 'fast'; it can be 0, 1, 2 or 3",
+        ),
     ],
 )
 def test_what_a_build_lacks_is_said_before_anything_is_compiled(
