@@ -409,7 +409,7 @@ def best_of_term(
 def _kept_champions(lists: TermLists, kept: Bounds, bounded: _Bounded) -> Champions | None:
     """Return the champions of a term, from its second search with the same tf norms on.
 
-    They are found again whenever tf norms have changed, as after each write, so a single search does
+    They are found again when tf norms have changed, as after each write, so one search alone does
     not find them.
     """
     term = bounded.term.term
