@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from common.index_configuration import ALL_FIELDS
 from common.limits import Limits
 from common.protocol.messages import HighlightRequest
 from coordinator.parameters.request_decoding import QueryText
@@ -39,7 +40,7 @@ def read_highlight(value: Any, limits: Limits) -> dict[str, Any]:
     options = _options(value, ("fields", "pre", "post"), limits)
     if options is None:
         return {}
-    return {"highlight_fields": options.pop("fields", None) or ("*",), **options}
+    return {"highlight_fields": options.pop("fields", None) or (ALL_FIELDS,), **options}
 
 
 def read_snippet(value: Any, limits: Limits) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def read_snippet(value: Any, limits: Limits) -> dict[str, Any]:
     if options is None:
         return {}
     fields = []
-    for name in options.pop("fields", None) or ("*",):
+    for name in options.pop("fields", None) or (ALL_FIELDS,):
         path, colon, num_words = name.rpartition(":")
         if colon and DIGITS.fullmatch(num_words):
             fields.append((path, integer(num_words, 1, "snippet_words_max", limits, ".fields")))

@@ -270,7 +270,8 @@ SEARCH_PARAMETERS: Final = (
         "fields",
         readers.read_fields,
         names(_MAX.projected_fields_max),
-        "Return only these paths of each item; `meta.warnings` lists those that no item has.",
+        'Return only these paths of each item, each with all inside it; "*": all. `meta.warnings` '
+        "lists those that no item has.",
         ["name", "year"],
         is_list=True,
     ),
@@ -278,7 +279,7 @@ SEARCH_PARAMETERS: Final = (
         "exclude_fields",
         readers.read_exclude_fields,
         names(_MAX.projected_fields_max),
-        "Leave out these paths of each item.",
+        "Leave out these paths of each item, each with all inside it.",
         ["storyline"],
         is_list=True,
     ),

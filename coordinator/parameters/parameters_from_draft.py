@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
+from common.index_configuration import ALL_FIELDS
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.fields_not_searchable import not_searched, unsearched
@@ -100,7 +101,7 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
 def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
     """Yield the fields that a request names to show them, to mark them, or to leave them out.
 
-    Except "*" and what responses add to items, such as `_score`.
+    Except what responses add to items, such as `_score`, and all fields to be marked.
     """
     values, marks = draft.values, draft.marks
     for param, names in (
@@ -110,7 +111,8 @@ def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
         ("snippet", [name for name, _ in marks.get("snippet_fields") or ()]),
     ):
         for name in names or ():
-            if name != "*" and not name.startswith("_"):
+            is_of_all = name == ALL_FIELDS and param != "exclude_fields"
+            if not is_of_all and not name.startswith("_"):
                 yield NamedField(param, name)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
 from common.curation_rules import parse_rules
+from common.index_configuration import ALL_FIELDS
 from common.item_placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
 from common.search_option_parsers import (
@@ -249,7 +250,9 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
 
 def read_fields(draft: SearchDraft, value: Any) -> None:
     """Read `fields`."""
-    draft.values["fields"] = paths(value, draft.limits)
+    fields = paths(value, draft.limits)
+    if ALL_FIELDS not in fields:
+        draft.values["fields"] = fields
 
 
 def read_exclude_fields(draft: SearchDraft, value: Any) -> None:

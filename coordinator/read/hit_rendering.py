@@ -142,11 +142,16 @@ def _paths_of(fields: Iterable[str]) -> _Paths:
 
 
 def _after(key: str, paths: _Paths) -> _Paths:
-    """Return how paths go on after a key of an item, which may have dots; empty: none does."""
+    """Return how paths go on after a key of an item; empty: none does.
+
+    A key with dots belongs to what its first parts name, as if objects were written out.
+    """
     if "." not in key:
         return paths.get(key, {})
     for part in key.split("."):
         paths = paths.get(part, {})
+        if None in paths:
+            break
     return paths
 
 

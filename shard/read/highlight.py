@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from common.deadline import check_call
+from common.index_configuration import ALL_FIELDS
 from common.json.strings_by_path import texts_of
 from shard.read.field_languages import languages_of
 from shard.read.grapheme_clusters import last_cut
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, TextQuery
     from shard.segment.snapshot import Snapshot
 
-_ALL: Final = "*"
 _SPLIT_BYTES_MAX: Final = 1 << 20
 """Bytes of documents whose words are in memory at a time, about; a byte takes up to 12."""
 _TEXT_BYTES_MIN: Final = 32
@@ -216,7 +216,7 @@ def _named(names: Sequence[str], parsed: _Document) -> dict[str, bool]:
     """Return the paths that names refer to, and whether the request names each explicitly."""
     paths: dict[str, bool] = {}
     for name in names:
-        if name == _ALL:
+        if name == ALL_FIELDS:
             for path in parsed.paths():
                 paths.setdefault(path, False)
         else:

@@ -254,6 +254,29 @@ def test_comparisons_with_what_items_have_are_no_warning(films: Index) -> None:
         assert "warnings" not in films.search(filter=expression)["meta"]
 
 
+def test_a_star_stands_for_all_fields(films: Index) -> None:
+    whole = films.search()["data"]["items"]
+    for fields in (["*"], ["id", "*"], "*"):
+        answer = films.search(fields=fields)
+        assert answer["data"]["items"] == whole
+        assert "warnings" not in answer["meta"]
+    assert films.get("search", fields="*").json["data"]["items"] == whole
+    without = films.search(fields=["*"], exclude_fields=["tags"])["data"]["items"]
+    assert without == [{n: one for n, one in item.items() if n != "tags"} for item in whole]
+    (warning,) = films.search(exclude_fields=["*"])["meta"]["warnings"]
+    assert warning == "exclude_fields names '*', in which no item has a value"
+
+
+def test_a_field_named_by_a_star_makes_no_others_known(films: Index) -> None:
+    films.put([{"id": 9, "*": "Kept"}])
+    assert films.ids(filter="'*' = Kept") == [9]
+    assert error_of(films.post("search", {"search_fields": ["nmae"]}))["param"] == "search_fields"
+    reply = films.post("items/delete", {"not_filters": {"stauts": ["keep"]}})
+    assert error_of(reply)["param"] == "not_filters.stauts"
+    preview = f"{films.path}/configuration?preview=true"
+    assert changed(films.client, "PATCH", preview, BOOST).json["warnings"]
+
+
 def test_an_empty_index_knows_no_fields(index: Index) -> None:
     index.configure({})
     for asked, _ in NAMED:

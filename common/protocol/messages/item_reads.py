@@ -13,7 +13,7 @@ class HighlightRequest(Message, frozen=True, array_like=True):
     """Ask to highlight the fetched documents."""
 
     highlight_fields: tuple[str, ...] | None
-    """None: none; ("*",): every searchable field."""
+    """None: none; `ALL_FIELDS` among them: every searchable field."""
     snippet_fields: tuple[tuple[str, int], ...]
     """Path and number of words."""
     pre: str

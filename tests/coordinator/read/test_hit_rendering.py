@@ -37,6 +37,8 @@ def naive(value: Any, paths: list[list[str]], *, keeps: bool) -> Any:
             for length in range(1, len(path) + 1)
             if ".".join(path[:length]) == key
         ]
+        if any(key.startswith(".".join(path) + ".") for path in paths):
+            rests.append([])  # inside of what the path names
         if [] in rests or not rests:
             if bool(rests) is keeps:
                 result[key] = member
@@ -91,6 +93,7 @@ def test_many_fields_of_many_parts_cost_one_lookup_for_each_key() -> None:
         (["a.b"], {"a": {"b": 1}}),
         (["a.c.e"], {"a": {"c": [{"e": 3}, {"e": 4}]}}),
         (["x.y"], {"x.y": True, "x": {"y": False}}),
+        (["x"], {"x.y": True, "x": {"y": False, "z": None}}),
         (["nothing", "a.nothing"], {}),
     ],
 )
@@ -102,6 +105,7 @@ def test_only_some_fields(fields: list[str], expected: dict[str, object]) -> Non
     ("excluded", "gone"),
     [
         (["a", "x.y", "x"], {"id": 1, "name": "Léon"}),
+        (["a", "x"], {"id": 1, "name": "Léon"}),
         (
             ["a.c.e", "name", "x", "x.y"],
             {"id": 1, "a": {"b": 1, "c": [{"d": 2}, {}, 5]}},
