@@ -176,7 +176,7 @@ def read_search(
     search = msgspec.structs.replace(
         _restricted(search, draft),
         skip=draft.skip or 0,
-        shown_fields=(*_shown_fields(params), *_filtered_fields(draft)),
+        dispensable_fields=(*_shown_fields(params), *_filtered_fields(draft)),
         warnings=(*search.warnings, *draft.warnings),
         names_search_fields=search.names_search_fields and "restrictSearchableAttributes" in params,
     )

@@ -80,12 +80,12 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
     if conditions.fields:
         values["filter_fields"] = conditions.fields
     if conditions.excluded:
-        values["excluded_fields"] = tuple(conditions.excluded)
+        values["not_filter_fields"] = tuple(conditions.excluded)
     if draft.marks:
         per_page = values.get("per_page", PER_PAGE_DEFAULT)
         values["marks"] = highlight_request(draft.marks, per_page, draft.limits)
     if shown := tuple(_shown_fields(draft)):
-        values["shown_fields"] = shown
+        values["dispensable_fields"] = shown
     if warnings := (*_unsearched_fields(draft), *_unknown_facets(draft, draft.facet_fields or ())):
         values["warnings"] = warnings
     if draft.ranges:

@@ -219,7 +219,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     match: str = "all"
     """From the request, else the index: "all", "any", "last", "75%", "auto"."""
     drops_function_words: bool = False
-    """Whether function words of the query are dropped, of a step of "auto"."""
+    """Whether function words of the query are dropped: one of the steps of `match` "auto"."""
     prefix: PrefixMode = "last"
     """From the request, else the index."""
     typo: TypoMode = "auto"
@@ -292,11 +292,11 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     """Projection: paths to leave out."""
     marks: HighlightRequest | None = None
     """Fields to highlight, and fields to make snippets of."""
-    excluded_fields: tuple[NamedField, ...] = ()
-    """Fields of `not_filters` that are not facets. In one that no item has, nothing is excluded."""
-    shown_fields: tuple[NamedField, ...] = ()
-    """Fields whose texts or values are to be shown, or left out: without them, the rest of the
-    response is as requested, so one that no item has is a warning."""
+    not_filter_fields: tuple[NamedField, ...] = ()
+    """Fields of `not_filters` that are not facets. One that no item has excludes nothing."""
+    dispensable_fields: tuple[NamedField, ...] = ()
+    """Fields that the response can do without, such as those to show, mark or leave out: one that
+    no item has is a warning."""
     warnings: tuple[str, ...] = ()
     """About the request itself, whatever the items."""
     show: frozenset[str] = frozenset()
@@ -364,25 +364,32 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def field_needs(self) -> tuple[FieldNeed, ...]:
-        """What it needs of the fields that it names, apart from those to search."""
+        """What it needs of the fields that it names, but for the fields to search."""
         return tuple(self._field_needs())
 
     @cached_property
-    def doubtful_comparisons(self) -> tuple[Range | AnyOf | AllOf, ...]:
-        """Comparisons of its filters that no item may be able to meet: by order, and with ""."""
+    def comparisons_to_check(self) -> tuple[Range | AnyOf | AllOf, ...]:
+        """Comparisons of its filters that possibly no item can meet.
+
+        Those by order, as of texts with numbers, and those with "", which equals no value.
+        """
         compared = [one for clause in self.filters for one in comparisons_of(clause.filter)]
         return tuple([one for one in compared if isinstance(one, Range) or "" in one.values])
 
-    @cached_property
-    def may_be_mistaken(self) -> bool:
-        """Whether it has what the data may show to be a mistake, but an answerable one."""
+    @property
+    def names_dispensable_fields(self) -> bool:
+        """Whether it names fields that it can be answered without."""
         return bool(
-            self.shown_fields
-            or self.excluded_fields
+            self.dispensable_fields
+            or self.not_filter_fields
             or self.names_search_fields
             or self.rules
-            or self.doubtful_comparisons
         )
+
+    @cached_property
+    def may_need_warnings(self) -> bool:
+        """Whether it may name fields or values that no item has, of which warnings would tell."""
+        return self.names_dispensable_fields or bool(self.comparisons_to_check)
 
     @cached_property
     def is_collated(self) -> bool:

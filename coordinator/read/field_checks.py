@@ -93,14 +93,9 @@ async def search_warnings(
     cache = caches.of(state.index)
     try:
         messages: list[str] = []
-        if (
-            parameters.shown_fields
-            or parameters.excluded_fields
-            or parameters.names_search_fields
-            or parameters.rules
-        ):
+        if parameters.names_dispensable_fields:
             messages = await _about_names(cache, parameters, state)
-        if parameters.doubtful_comparisons:
+        if parameters.comparisons_to_check:
             messages += await _unmet_comparisons(cache, parameters, state)
     except Unavailable:
         return parameters.warnings
@@ -114,7 +109,7 @@ async def _about_names(
 
     Those are fields that a search can be answered without.
     """
-    named = (*parameters.excluded_fields, *parameters.shown_fields)
+    named = (*parameters.not_filter_fields, *parameters.dispensable_fields)
     if parameters.rules:
         trees = state.index.configuration.hierarchies
         named = (*named, *_conditions_of(parameters.rules, trees))
@@ -147,7 +142,7 @@ async def _unmet_comparisons(
     """
     ranges: list[Range] = []
     unmet: list[str] = []
-    for one in parameters.doubtful_comparisons:
+    for one in parameters.comparisons_to_check:
         if isinstance(one, Range):
             ranges.append(one)
         elif len(unmet) < GUESSES_MAX:
@@ -191,7 +186,7 @@ async def check_conditions(
         InvalidRequest: there is one: all items would be chosen, or none.
         Unavailable: a shard is down or late.
     """
-    unknown = await _unknown(cache, parameters.excluded_fields, parameters, state)
+    unknown = await _unknown(cache, parameters.not_filter_fields, parameters, state)
     if unknown:
         named, message = unknown[0]
         raise InvalidRequest(message, code="unknown_facet", param=named.param)

@@ -167,7 +167,7 @@ class Search:
                 if requested.query and requested.did_you_mean is not False:
                     did_you_mean = await self._correction(requested, found, state)
                 warnings = requested.warnings
-                if requested.may_be_mistaken:
+                if requested.may_need_warnings:
                     warnings = await search_warnings(self._services.caches, requested, state)
         next_page = None
         if cursor is not None:

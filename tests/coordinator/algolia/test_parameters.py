@@ -275,7 +275,7 @@ def test_filters_of_all_kinds_are_joined() -> None:
         AnyOf("brand", ("A", "B")),
         AnyOf("size", ("L",)),
     ]
-    assert set(search.shown_fields) == {
+    assert set(search.dispensable_fields) == {
         ("filters", "price"),
         ("numericFilters", "year"),
         ("tagFilters", "_tags"),
@@ -297,7 +297,7 @@ def test_facets_that_are_none_are_left_out_with_a_warning() -> None:
     assert requested.search.warnings == (
         "facets names 'colour', which is not a facet; the facets are brand, size",
     )
-    assert requested.search.shown_fields == (("facetFilters", "colour"),)
+    assert requested.search.dispensable_fields == (("facetFilters", "colour"),)
     assert counts.search.facets == ()
     assert [clause.facet for clause in counts.search.filters] == [None]
 

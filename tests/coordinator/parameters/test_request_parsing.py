@@ -659,9 +659,9 @@ def test_what_follows_from_parameters_is_not_carried_over_to_a_changed_search() 
     raw = {"query": "sea", "sort_field": "year", "filter": "price > 3"}
     search = parse_search(raw, films, DEFAULT_LIMITS)
     assert [one.field for one in search.field_needs] == ["price", "year"]
-    assert (len(search.doubtful_comparisons), search.may_be_mistaken) == (1, True)
+    assert (len(search.comparisons_to_check), search.may_need_warnings) == (1, True)
 
     changed = structs.replace(search, query="star", sort=(), filters=(), filter_fields={})
 
-    assert (changed.field_needs, changed.doubtful_comparisons) == ((), ())
-    assert (changed.may_be_mistaken, changed.query_key[0]) == (False, "star")
+    assert (changed.field_needs, changed.comparisons_to_check) == ((), ())
+    assert (changed.may_need_warnings, changed.query_key[0]) == (False, "star")
