@@ -112,22 +112,44 @@ def _live(snapshot: Snapshot) -> dict[int, int]:
     return found
 
 
+class _Horizons:
+    """The newest state, and those that readers use: what a coordinator keeps of an index."""
+
+    def __init__(self, num_readers: int) -> None:
+        self.newest = 0
+        self._used = [0] * num_readers
+        self._lock = threading.Lock()
+
+    def use(self, reader: int) -> int:
+        """Return the newest state; it is in use until the same reader uses another one."""
+        with self._lock:
+            self._used[reader] = self.newest
+            return self.newest
+
+    def oldest_in_use(self) -> int:
+        """Return the oldest state that a reader may ask for, from now on."""
+        with self._lock:
+            return min(self.newest, *self._used)
+
+
 def test_every_state_stays_what_it_was(running: Running) -> None:
     generator = random.Random(3)
     states: dict[int, dict[int, int]] = {0: {}}
-    horizon = 0
+    horizons = _Horizons(2)
     is_done = threading.Event()
     failures: list[str] = []
 
-    def read() -> None:
+    def read(reader: int) -> None:
         while not is_done.is_set():
-            wanted = horizon
+            wanted = horizons.use(reader)
+            if wanted % 8 == reader:  # some searches take as long as several writes
+                time.sleep(0.05)
             snapshot = running.partition.snapshot_at(wanted)
             expected = states[max(seq for seq in list(states) if seq <= snapshot.seq)]
             if _live(snapshot) != expected:
                 failures.append(f"state {snapshot.seq} at horizon {wanted}")
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+    readers = [threading.Thread(target=read, args=(reader,)) for reader in range(2)]
     for reader in readers:
         reader.start()
     model: dict[int, int] = {}
@@ -143,8 +165,8 @@ def test_every_state_stays_what_it_was(running: Running) -> None:
             else:
                 model[id] = value
         states[seq] = dict(model)
-        running.apply(seq, max(0, horizon - 1), changes)
-        horizon = seq
+        running.apply(seq, horizons.oldest_in_use(), changes)
+        horizons.newest = seq
     is_done.set()
     for reader in readers:
         reader.join()
