@@ -1,12 +1,16 @@
 """Changes from an external source, each batch stored with the position of its source.
 
     POST /products/items/changes  {"put": [{…}], "delete": [7], "source": "shop", "position": "17"}
-    GET  /products/positions      {"positions": {"shop": "17"}}
+    GET  /products/positions      {"positions": {"shop": "17"}, "index_number": 3}
 
 A program that copies changes of another system (`facetd follow`, or a consumer of a queue) resumes
 at the position that it reads here. A position is in the same commit as its changes on every shard,
 so after any kill no change that it covers is missing. If shards differ, the position is that of the
 shard that is furthest back; the changes after it are to be sent again, which is safe.
+
+A position says nothing of another index that takes the name: one restored from a snapshot lacks
+what was stored since. So changes may name the number of the index whose positions were read; they
+are stored in that index or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import msgspec
 
 from common.deadline import Deadline
 from common.decode_errors import UNDECODABLE
-from common.errors import InvalidRequest, PayloadTooLarge
+from common.errors import Conflict, InvalidRequest, PayloadTooLarge
 from common.item_placement import canonical_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.messages import PositionsRequest
@@ -34,6 +38,7 @@ from coordinator.routes.items import refuse_conditions, write_response
 
 if TYPE_CHECKING:
     from common.limits import Limits
+    from coordinator.catalog.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
@@ -72,7 +77,8 @@ async def change_items(services: Services, request: Request) -> Response:
     except UNDECODABLE as error:
         reason = "a name is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
         raise InvalidRequest(f"{_FORM}: {reason}", code="invalid_body") from None
-    refuse_unknown(dict.fromkeys(body), ("put", "delete", "source", "position"))
+    refuse_unknown(dict.fromkeys(body), ("put", "delete", "source", "position", "index_number"))
+    _check_index_number(body, request.index)
     puts, deletes = _members(body, "put"), _members(body, "delete")
     if len(puts) + len(deletes) > limits.batch_items_max:
         raise PayloadTooLarge(
@@ -116,7 +122,33 @@ async def positions(services: Services, request: Request) -> Response:
         for source in sorted(first)
         if all(source in other for other in others)
     }
-    return json_response({"positions": found})
+    return json_response({"positions": found, "index_number": request.index.number})
+
+
+def _check_index_number(body: dict[str, msgspec.Raw], index: Index) -> None:
+    """Check that the index is still the one that the body names, if it names one.
+
+    It stays so: what is written to an index that is deleted meanwhile is not stored, and the
+    request begins again, with the index that has the name by then.
+
+    Raises:
+        Conflict: code index_replaced; it is another one.
+    """
+    try:
+        number = msgspec.json.decode(body.get("index_number", b"null"), type=int | None)
+    except UNDECODABLE:
+        raise InvalidRequest(
+            "index_number must be the number that GET /{index}/positions returned",
+            code="invalid_body",
+            param="index_number",
+        ) from None
+    if number not in (None, index.number):
+        raise Conflict(
+            f"nothing was stored: index {index.name!r} is not the one with the number {number} "
+            "any more, so it may lack earlier changes; read its positions again",
+            code="index_replaced",
+            param="index_number",
+        )
 
 
 def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:

@@ -33,6 +33,23 @@ def test_position_is_stored_with_its_changes(index: Index) -> None:
     assert _positions(index) == {"queue": "x"}
 
 
+def test_changes_for_an_index_are_not_stored_in_another_one_of_its_name(index: Index) -> None:
+    """It lacks the changes before, and would have a position after them."""
+    index.configure({})
+    number = index.get("positions").json["index_number"]
+    change = {"put": [{"id": 1}], "source": "shop", "position": "2", "index_number": number}
+    assert index.post("items/changes", change).status == 200
+    index.client.delete(index.path)
+    index.configure({})
+    reply = index.post("items/changes", change)
+    assert (reply.status, error_of(reply)["code"]) == (409, "index_replaced")
+    assert index.search()["pagination"]["total"] == 0
+    assert _positions(index) == {}
+    change["index_number"] = index.get("positions").json["index_number"]
+    assert index.post("items/changes", change).status == 200
+    assert index.post("items/changes", {**change, "index_number": None}).status == 200
+
+
 def test_a_further_source_replaces_the_one_that_wrote_least_recently(index: Index) -> None:
     index.configure({})
     for number in range(16):
@@ -65,6 +82,7 @@ def test_a_mistake_changes_nothing(index: Index) -> None:
             "invalid_body",
             "position_chars_max",
         ),
+        ({"put": [{"id": 1}], "index_number": "1"}, "invalid_body", "index_number must"),
         ({"puts": []}, "unknown_parameter", "puts"),
         ([], "invalid_body", "must be an object"),
     ):

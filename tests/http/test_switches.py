@@ -109,6 +109,16 @@ async def test_write_that_waits_while_its_index_is_replaced_goes_to_the_new_one(
     assert sorted(id for documents in kept for id in documents) == [b"3"]
 
 
+async def test_changes_for_an_index_that_is_replaced_while_they_wait_are_refused(web: Web) -> None:
+    change = {"put": [{"id": 3}], "index_number": web.services.catalog.index("films").number}
+
+    (reply,) = await _replaced_under_writes(web, web.post("/films/items/changes", change))
+
+    assert (reply.status, reply.code) == (409, "index_replaced")
+    number = web.services.catalog.index("films").number
+    assert not any(shard.documents.get(number) for shard in web.shards)
+
+
 async def test_load_whose_index_is_replaced_meanwhile_is_refused(web: Web) -> None:
     """Its body has been read, and part of it may have been stored in the former index."""
     (reply,) = await _replaced_under_writes(web, web.post("/films/index", {"id": 3}))

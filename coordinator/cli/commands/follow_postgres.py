@@ -8,7 +8,8 @@ this program, the service or the database, the next run knows what is stored. If
 longer reaches back so far (the index was restored or the slot re-created), everything is copied
 again, and what the table no longer has is removed. So it is after changes that the log does not
 have: another table, other columns or partitions, another query. With the position, the index keeps
-what it was made of; both are compared before changes are stored, and every few seconds.
+what it was made of; both are compared before changes are stored, and every few seconds. Changes
+name the index whose position was compared, so they are never stored in one that takes its name.
 
     7361…:0/1A2B3C:16385 9f86d081884c7d65     server : log position : table, hash of its shape
     7361…:copying:
@@ -62,6 +63,8 @@ INVISIBLE_SECONDS: Final = 0.02
 CHECK_SECONDS: Final = 5.0
 """How often index and table are looked at while nothing changes; and how long an index may show an
 older position, because the host that answers is slower than the others."""
+ABSENT_SECONDS: Final = 600.0
+"""How long an index may be gone: it is deleted before a restore, which may take minutes."""
 _COPYING: Final = "copying"
 _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
 """HTTP statuses, and 0 for no answer, after which the same request may succeed later."""
@@ -209,6 +212,13 @@ def follow(
         raise ClientError(str(error)) from error
 
 
+_Failure = Disconnected | UnknownName | ClientError
+
+
+class _Replaced(Exception):
+    """The index or the table is not what it was: begin again with what has its name now."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Position:
     """What an index has of a table.
@@ -251,10 +261,12 @@ class _Follower:
     num_changes: int = 0
     has_followed: bool = False
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _index_number: int = 0  # of the index that is followed into
     _system: str = ""
     _shape: str = ""
     _num_failures: int = 0  # since the log was last read to its end
     _failure: str = ""  # the last of them
+    _failing_since: float = 0.0  # with this one, `time.monotonic`
 
     def stop_on_signals(self) -> None:
         """Finish the current batch on SIGTERM or Ctrl-C, then end; at a second one, end at once."""
@@ -279,23 +291,38 @@ class _Follower:
             try:
                 with connect() as table:
                     self._lock(table)
-                    if not self._begin(table):
-                        continue
+                    self._begin(table)
                     if not self.has_followed:
                         self._offer(proposing)
                         self._say("following; Ctrl-C stops" if not once else "following")
                         self.has_followed = True
-                    if self._follow(table, interval, once=once):
-                        return
+                    self._follow(table, interval, once=once)
+                return
+            except _Replaced:
+                self._stopping.wait(RETRY_SECONDS[0])
             except (Disconnected, UnknownName, ClientError) as error:
-                if not self.has_followed or not _may_pass(error, once=once):
+                is_another = str(error) != self._failure
+                if is_another:
+                    self._failure, self._failing_since = str(error), time.monotonic()
+                if not self.has_followed or not self._may_pass(error, once=once):
                     raise
-                if str(error) != self._failure:
-                    self._failure = str(error)
-                    self._say(f"trying again until it works: {error}")
+                if is_another:
+                    self._say(_waiting_for(error))
                 seconds = RETRY_SECONDS[min(self._num_failures, len(RETRY_SECONDS) - 1)]
                 self._num_failures += 1
                 self._stopping.wait(seconds)
+
+    def _may_pass(self, error: _Failure, *, once: bool) -> bool:
+        """Return whether what failed may work again."""
+        match error:
+            case ClientError(code="index_not_found"):
+                return not once and time.monotonic() < self._failing_since + ABSENT_SECONDS
+            case ClientError():
+                return error.status in _PASSING
+            case UnknownName():  # a table that is being altered, a slot that was removed
+                return not once
+            case Disconnected():
+                return True
 
     def _say(self, text: str) -> None:
         echo(f"facetd: {self.index}: {text}", err=True)
@@ -324,14 +351,14 @@ class _Follower:
 
     # --- the first copy
 
-    def _begin(self, table: FollowedTable) -> bool:
+    def _begin(self, table: FollowedTable) -> None:
         """Find the position to continue from; copy the table if there is none.
 
-        Returns:
-            False if the index was made again during the copy, and so must the copy be.
+        Raises:
+            _Replaced: the index was made again during the copy, and so must the copy be.
         """
         path = index_path(self.index)
-        stored = self._stored()
+        self._index_number, stored = self._stored()
         former = "" if stored is None else stored.shape
         self._system, self._shape = table.system, table.rows.shape()
         slot = table.slot.open(former.partition(" ")[0], renew=former not in ("", self._shape))
@@ -343,7 +370,7 @@ class _Follower:
                 self._store([], [], self._text(self.position))
             if self.position > slot.confirmed:
                 table.slot.advance(self.position)
-            return True
+            return
         num_items = self.client.request("GET", path)["items"]
         if stored is None and num_items and not self.replaces:
             raise SourceError(
@@ -360,16 +387,15 @@ class _Follower:
         if num_items:
             self._remove_missing(table)
         if not self._has_stored(copying):
-            return False
+            raise _Replaced
         self._store([], [], self._text(slot.confirmed))
         self.position = slot.confirmed
-        return True
 
-    def _stored(self) -> _Position | None:
-        """Return the position that the index has; None if it has none."""
-        positions = self.client.request("GET", f"{index_path(self.index)}/positions")["positions"]
-        text = positions.get(self.slot_name)
-        return None if text is None else _Position(*text.split(":", 2))
+    def _stored(self) -> tuple[int, _Position | None]:
+        """Return the index's number, and the position that it has; None if it has none."""
+        answer = self.client.request("GET", f"{index_path(self.index)}/positions")
+        text = answer["positions"].get(self.slot_name)
+        return answer["index_number"], None if text is None else _Position(*text.split(":", 2))
 
     def _reason_to_copy(
         self, table: FollowedTable, slot: SlotState, stored: _Position | None
@@ -417,11 +443,11 @@ class _Follower:
 
     # --- the changes
 
-    def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> bool:
+    def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> None:
         """Store changes as they come; with `once`, those that there are now.
 
-        Returns:
-            False if the index or the table is not what it was, and this must begin again.
+        Raises:
+            _Replaced: the index or the table is not what it was.
         """
         goal = table.slot.log_end()
         check_at = time.monotonic() + CHECK_SECONDS
@@ -432,44 +458,46 @@ class _Follower:
                 try:
                     with closing(table.changes(upto)) as batches:
                         for batch in batches:
-                            if not has_changes and not self._is_as_before(table):
-                                return False
+                            if not has_changes:
+                                self._check_unchanged(table)
                             has_changes = True
                             self._store_batch(table, batch)
                             if self._stopping.is_set():
-                                return True
+                                return
                 except Invisible:
                     self._stopping.wait(INVISIBLE_SECONDS)
                     continue
                 if has_changes:
                     table.slot.advance(self.position)
                 elif once or upto - self.position >= IDLE_BYTES_MAX:
-                    if not self._is_as_before(table):
-                        return False
+                    self._check_unchanged(table)
                     self._store([], [], self._text(upto))
                     self.position = upto
                     table.slot.advance(upto)
             self._num_failures, self._failure = 0, ""
             if once and not has_changes and upto >= goal:
                 self._say(f"{self.num_changes:,} changes stored")
-                return True
+                return
             if not has_changes:
                 if time.monotonic() >= check_at:
-                    if not self._is_as_before(table):
-                        return False
+                    self._check_unchanged(table)
                     check_at = time.monotonic() + CHECK_SECONDS
                 self._stopping.wait(interval)
-        return True
 
-    def _is_as_before(self, table: FollowedTable) -> bool:
-        """Return whether the index has what we have stored, and the table is still the same."""
+    def _check_unchanged(self, table: FollowedTable) -> None:
+        """Check that the index has what we have stored, and the table is still the same.
+
+        Raises:
+            _Replaced: it does not, or is not.
+        """
         position = _Position(self._system, lsn_text(self.position), self._shape)
-        return self._has_stored(position) and table.rows.shape() == self._shape
+        if not self._has_stored(position) or table.rows.shape() != self._shape:
+            raise _Replaced
 
     def _has_stored(self, position: _Position) -> bool:
-        """Return whether the index has a position, at the latest after `CHECK_SECONDS`."""
+        """Return whether the same index has a position, at the latest after `CHECK_SECONDS`."""
         give_up_at = time.monotonic() + CHECK_SECONDS
-        while self._stored() != position:
+        while self._stored() != (self._index_number, position):
             if self._stopping.is_set() or time.monotonic() >= give_up_at:
                 return False
             self._stopping.wait(0.1)
@@ -521,17 +549,28 @@ class _Follower:
                     gone.append(key)
 
     def _send(self, items: list[tuple[str, bytes]], gone: list[str], position: str | None) -> None:
-        """Send one request with changes."""
-        body = b'{"put":[%b],"delete":%b' % (
+        """Send one request with changes, for the index that `_begin` has found and no other.
+
+        Raises:
+            _Replaced: it is another one by now.
+            ClientError: the service refuses.
+        """
+        body = b'{"put":[%b],"delete":%b,"index_number":%d' % (
             b",".join(item for _, item in items),
             json.dumps(gone).encode(),
+            self._index_number,
         )
         if position is not None:
             source = {"source": self.slot_name, "position": position}
             body += b"," + json.dumps(source).encode()[1:]
         else:
             body += b"}"
-        self.client.request("POST", f"{index_path(self.index)}/items/changes", body)
+        try:
+            self.client.request("POST", f"{index_path(self.index)}/items/changes", body)
+        except ClientError as error:
+            if error.code == "index_replaced":
+                raise _Replaced from error
+            raise
 
     def _leave_out(self, key: str, error: ClientError) -> None:
         """Say which row cannot be stored; end, unless such rows are left out."""
@@ -545,15 +584,11 @@ class _Follower:
         self._say(message)
 
 
-def _may_pass(error: Disconnected | UnknownName | ClientError, *, once: bool) -> bool:
-    """Return whether what failed may work again."""
-    match error:
-        case ClientError():
-            return error.status in _PASSING
-        case UnknownName():  # a table that is being altered, a slot that was removed
-            return not once
-        case Disconnected():
-            return True
+def _waiting_for(error: _Failure) -> str:
+    """Say why nothing is stored for now."""
+    if isinstance(error, ClientError) and error.code == "index_not_found":
+        return f"the index is gone; waiting for it to be restored, for {ABSENT_SECONDS:g} s"
+    return f"trying again until it works: {error}"
 
 
 def _parts(ids: Iterator[str]) -> Iterator[list[str]]:

@@ -88,6 +88,11 @@ _ROWS: Final = (
     ("request_timeout", 408, "the body did not arrive in time"),
     ("version_conflict", 409, "the item is not the version that If-Match names"),
     (
+        "index_replaced",
+        409,
+        "the name denotes another index than the one with that `index_number`; nothing was stored",
+    ),
+    (
         "index_exists",
         409,
         "there is an index or alias of the name that one is to be restored, copied or renamed to",

@@ -110,11 +110,19 @@ ITEM_SCHEMAS: Final[dict[str, Any]] = {
                 "The name of the source; with `position`.",
                 "orders-database",
             ),
+            index_number=described(
+                {"type": "integer"},
+                "The number of the index, as its positions have it: nothing is stored if the name "
+                "denotes another index by now (409 `index_replaced`).",
+                1,
+            ),
         ),
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
     "Positions": object_schema(
-        "positions", positions={"type": "object", "additionalProperties": TEXT_SCHEMA}
+        "positions index_number",
+        positions={"type": "object", "additionalProperties": TEXT_SCHEMA},
+        index_number=COUNT_SCHEMA,
     ),
     "ChosenItems": described(
         _restricted(),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.cli.commands import follow_postgres
 from coordinator.command_line_client import Client, index_path
 from tests.coordinator.cli.followers import (
     ask,
@@ -184,8 +185,7 @@ def test_a_running_follower_notices_that_the_index_is_another(
             client.request("POST", "/_snapshots", json.dumps({"name": "early"}).encode())
             execute(url, "INSERT INTO t VALUES (6, 'six')")
             until(lambda: len(items_of(client, index)) == 6)
-            with _stopped(process):
-                _restore(client, index, "early")
+            _restore(client, index, "early")
         execute(url, "INSERT INTO t VALUES (7, 'seven')")
         until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
 
@@ -212,6 +212,63 @@ def test_a_follower_of_a_quiet_table_notices_that_the_index_is_an_earlier_one(
                 "INSERT INTO others SELECT repeat('x', 1000) FROM generate_series(1, 3000)",
             )
         assert len(items_of(client, index)) == 5
+        until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
+
+
+def test_changes_are_not_stored_in_an_index_that_was_restored_a_moment_ago(
+    service: Service, client: Client, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its position was looked at before: rows stored since the snapshot were lost."""
+    _make_table(url, "t")
+    index = "restored-at-once"
+    follow_once(service, url, "t", "--index", index)
+    client.request("POST", "/_snapshots", json.dumps({"name": "at-once"}).encode())
+    execute(url, "INSERT INTO t VALUES (6, 'six')")
+    follow_once(service, url, "t", "--index", index)
+    execute(url, "INSERT INTO t VALUES (7, 'seven')")
+    is_restored = False
+    request = Client.request
+
+    def restore_before_it(
+        client: Client, method: str, path: str, body: Any = None, **options: Any
+    ) -> Any:
+        nonlocal is_restored
+        if path.endswith("/items/changes") and not is_restored:
+            is_restored = True
+            _restore(client, index, "at-once")
+        return request(client, method, path, body, **options)
+
+    monkeypatch.setattr(Client, "request", restore_before_it)
+    monkeypatch.setattr(follow_postgres._Follower, "stop_on_signals", lambda _: None)
+    arguments = (url, "--table", "t", "--index", index, "--once", "--url", client.url)
+    follow_postgres.follow.main(arguments, standalone_mode=False)
+
+    assert is_restored
+    assert _rows_of_items(client, index) == _rows(url, "t")
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_a_follower_waits_for_an_index_that_is_gone(
+    service: Service, client: Client, url: str, is_restored: bool
+) -> None:
+    _make_table(url, "t")
+    index = f"gone-{is_restored}"
+    waits = {} if is_restored else {"ABSENT_SECONDS": 0.5}
+    with following(service, url, "t", "--index", index, waits={**SOON, **waits}) as process:
+        assert process.stderr is not None
+        until(lambda: len(items_of(client, index)) == 5)
+        client.request("POST", "/_snapshots", json.dumps({"name": index}).encode())
+        while "following" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        client.request("DELETE", index_path(index))
+        assert "the index is gone" in process.stderr.readline()
+        if not is_restored:
+            assert "index_not_found" in process.stderr.readline()
+            assert process.wait(20) == 1
+            return
+        body = json.dumps({"indexes": [index]}).encode()
+        client.request("POST", f"/_snapshots/{index}/restore", body)
+        execute(url, "INSERT INTO t VALUES (6, 'six')")
         until(lambda: _rows_of_items(client, index) == _rows(url, "t"))
 
 
