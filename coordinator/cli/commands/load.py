@@ -95,8 +95,8 @@ class _Load(NamedTuple):
         offer_configuration(self.client, name, proposing)
 
     def _update(self, name: str, source: Source) -> None:
-        """Set fields of existing items; ids that no item has are an error, or skipped."""
-        result = update_items(self.client, name, source)
+        """Set fields of existing items; what is no item's id, or wrong, is an error, or skipped."""
+        result = update_items(self.client, name, source, skips_bad=self.skips_bad)
         _show_result(name, source, result)
         mention_no_items(source, result["updated"] + result["rejected"])
         if result["rejected"] and not self.skips_bad:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from coordinator.cli.sources.exact_json_codec import encoded
-from coordinator.cli.sources.json_and_ndjson import parsed_items
+from coordinator.cli.sources.json_and_ndjson import placed_items
 from coordinator.cli.sources.json_object_splitting import edit_objects, value_at
 from coordinator.cli.sources.source import Source, SourceError
 
@@ -100,16 +100,16 @@ def with_points(source: Source, fields: tuple[str, str]) -> Source:
     Raises:
         SourceError: there is no such column. Its pieces raise it for a value that is not a degree.
     """
-    pieces, name = source.pieces, source.name
     columns = [column.name for column in source.columns]
     for field in fields:
         if columns and field not in columns:
             raise SourceError(
-                f"--geo: {name} has no column {field!r}; its columns are {', '.join(columns)}"
+                f"--geo: {source.name} has no column {field!r}; its columns are "
+                f"{', '.join(columns)}"
             )
 
     def pieces_with_points() -> Iterator[bytes]:
-        for place, item in parsed_items(pieces(), name):
+        for place, item in placed_items(source):
             yield encoded(with_point(item, fields, place)) + b"\n"
 
     return replace(source, pieces=pieces_with_points)

@@ -155,6 +155,17 @@ def parsed_items(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]
     return read(chain([start], pieces), name)
 
 
+def placed_items(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield the place and value of each item of a source; of a table, where its row is.
+
+    Raises:
+        SourceError: as `parsed_items`.
+    """
+    for number, (place, item) in enumerate(parsed_items(source.pieces(), source.name), 1):
+        is_row = bool(source.columns)
+        yield f"{source.name}, {source.place_of(number)}" if is_row else place, item
+
+
 def _items_of_lines(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
     rest = b""
     number = 0

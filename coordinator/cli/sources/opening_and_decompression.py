@@ -185,7 +185,7 @@ class _Inflated(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -197,7 +197,7 @@ class _Inflated(io.RawIOBase):
                 if not self.is_complete():
                     raise EOFError("the compressed stream ends too early")
                 return 0
-            self._ready = self.inflate(piece)
+            self._ready = memoryview(self.inflate(piece))  # cutting bytes would copy the rest
         taken = self._ready[: len(buffer)]
         buffer[: len(taken)] = taken
         self._ready = self._ready[len(taken) :]

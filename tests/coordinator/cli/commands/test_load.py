@@ -55,13 +55,41 @@ def test_an_update_is_sent_in_parts(
     lines = "".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(1, 8))
     result = run(service, "load", "-", "--index", "parts-of", "--update", text=lines)
     assert json.loads(result.stdout)["updated"] == 7
-    for bad, told in (('{"n": 1}', "id"), ('{"n": 1', "line 8: ")):
+    for bad, told in (
+        ('{"n": 1}', "stdin, line 8: an item to change needs its id (400 invalid_id)"),
+        ('{"n": 1', "line 8: "),
+    ):
         result = run(
             service, "load", "-", "--index", "parts-of", "--update", text=f"{lines}{bad}\n"
         )
         assert result.exit_code == 1
         assert told in result.output
         assert "6 items before were updated" in result.output
+
+
+def test_an_update_leaves_out_what_the_service_refuses(
+    service: Service, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --skip-bad; each item is named by its place in the file, not in a request."""
+    assert run(service, "load", "-", "--index", "partly", text=BOOKS).exit_code == 0
+    monkeypatch.setattr(bulk_updates, "BATCH_ITEMS", 4)
+    file = tmp_path / "stock.csv"
+    rows = ((257 * "9" if id in (5, 7, 8, 9) else id, id) for id in range(1, 10))
+    file.write_text("id,stock\n" + "".join(f"{id},{stock}\n" for id, stock in rows))
+    update = ("load", str(file), "--index", "partly", "--update")
+
+    result = run(service, *update)
+    assert result.exit_code == 1
+    message = "line 6: an id must be an integer from 0 to 2^63-1 or a text of 1 to 256 bytes"
+    assert f"{file}, {message} (and 2 more) (400 invalid_id); 4 items before were" in result.stderr
+    assert "nothing was stored" not in result.output
+
+    result = run(service, *update, "--skip-bad")
+    assert result.exit_code == 0, result.output
+    shown = json.loads(result.stdout)
+    assert (shown["updated"], shown["rejected"]) == (5, 4)
+    assert [one["place"] for one in shown["errors"]] == [f"{file}, line {n}" for n in (6, 8, 9, 10)]
+    assert client.request("GET", "/partly/items/6")["stock"] == 6
 
 
 def test_an_update_makes_no_index(service: Service, client: Client) -> None:

@@ -53,7 +53,11 @@ def test_two_columns_become_a_geo_point(
     [
         ("lat,height", "4,Up,1,2", "has no column 'height'; its columns are id, name, lat, lon"),
         ("lat", "4,Up,1,2", "'lat' is not LAT,LNG: name two fields"),
-        ("lat,lon", "4,Up,91,2", "'lat' must hold degrees from -90 to 90, not 91"),
+        (
+            "lat,lon",
+            "4,Up,91,2",
+            "csv, line 5: 'lat' must hold degrees from -90 to 90, not 91",
+        ),
     ],
 )
 def test_what_is_no_point_is_refused(

@@ -9,6 +9,7 @@ import http.server
 import io
 import json
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import zstandard
 
 from coordinator.cli.sources import format_dispatch
+from coordinator.cli.sources.opening_and_decompression import OpenedSource
 from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.cli.sources.url_fetching import open_url
 from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read, write
@@ -58,6 +60,25 @@ class TestCompression:
     ) -> None:
         with pytest.raises(SourceError, match="is not compressed, although its name says so"):
             read(tmp_path, content, f"books.csv{suffix}")
+
+    @pytest.mark.parametrize(
+        ("suffix", "compress"), [("zst", zstandard.compress), ("br", brotli.compress)]
+    )
+    def test_what_expands_much_is_read_without_copying_the_rest_each_time(
+        self, tmp_path: Path, suffix: str, compress: Any
+    ) -> None:
+        """Each part of 64 KB copied all that was left: 66 MB of like items took twelve seconds."""
+        path = tmp_path / f"like.ndjson.{suffix}"
+        write(path, compress(b'{"id": 1, "name": "sea"}\n' * 500_000))
+        with OpenedSource(str(path)).open() as stream:
+            stream.read(1)
+            tracemalloc.start()
+            try:
+                stream.read(256 * 1024)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert peak < 1_000_000
 
     def test_skippable_frames_of_zstandard_are_skipped(self, tmp_path: Path) -> None:
         frame = zstandard.ZstdCompressor().compress(BOOKS.encode())
