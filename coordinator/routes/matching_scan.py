@@ -18,6 +18,7 @@ from coordinator.routes.search import narrowed
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from coordinator.catalog.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.read.hit_merging import Hit
@@ -33,6 +34,7 @@ RESTRICTING: Final = frozenset(
 def _whole_search(
     services: Services,
     request: Request,
+    index: Index,
     raw: dict[str, Any],
     cursor: str,
     only_ids: Sequence[bytes],
@@ -40,7 +42,7 @@ def _whole_search(
     """Return a search for all matching items, page by page, on one state of the index."""
     search = parse_search(
         {**raw, "facet_fields": [], "boost": {}, "rules": [], "cursor": cursor},
-        request.index.configuration,
+        index.configuration,
         services.settings.limits,
     )
     search = narrowed(search, request)
@@ -83,18 +85,19 @@ async def matching_hits(
             the index was deleted, and what the request has changed went with it.
         Unavailable: it changed between pages ordered by score, which may have changed with it.
     """
-    search = _whole_search(services, request, raw, START, only_ids)
-    with services.cluster.reading(request.index.number) as horizon:  # keeps the state readable
+    index = request.index  # (other scans of the request may replace that meanwhile)
+    search = _whole_search(services, request, index, raw, START, only_ids)
+    with services.cluster.reading(index.number) as horizon:  # keeps the state readable
         while True:
             try:
-                hits, cursor = await services.selection.page(request.index, search, horizon)
+                hits, cursor = await services.selection.page(index, search, horizon)
             except ConfigurationSwitched:
                 if search.cursor == START and is_first:
                     raise
-                search = await _go_on_switched(services, request, raw, search)
+                index, search = await _go_on_switched(services, request, index, raw, search)
                 continue
             parts = services.selection.read(
-                request.index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
+                index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
             )
             async with aclosing(parts):
                 async for part in parts:
@@ -115,17 +118,19 @@ async def _rendered(
 
 
 async def _go_on_switched(
-    services: Services, request: Request, raw: dict[str, Any], search: SearchParameters
-) -> SearchParameters:
-    """Return the search for the next page under the index's new configuration."""
-    index = request.index
-    now = None
+    services: Services,
+    request: Request,
+    index: Index,
+    raw: dict[str, Any],
+    search: SearchParameters,
+) -> tuple[Index, SearchParameters]:
+    """Return an index under its new configuration, and the search for the next page there."""
     if not search.query:
         await services.catalog.switched(index, search.timeout_ms / 1000)
-        now = services.catalog.indexes.get(index.name)
-    if services.catalog.present(index) is None:
+    now = services.catalog.present(index)
+    if now is None:
         raise ConfigurationSwitched("the index has been deleted meanwhile")
-    if now is None or now.number != index.number or now is index:
+    if search.query or now is index:
         raise Unavailable(
             f"index {index.name!r} was switched to another configuration in the middle; "
             "send the request again",
@@ -137,4 +142,4 @@ async def _go_on_switched(
         place = Cursor.decode(cursor, index.revision, len(search.sort))
         cursor = place.under(now.revision).encode()
     request.index = now
-    return _whole_search(services, request, raw, cursor, search.only_ids)
+    return now, _whole_search(services, request, now, raw, cursor, search.only_ids)

@@ -153,6 +153,32 @@ async def test_change_by_filter_goes_on_if_its_index_gets_another_name(
     assert (changed, sorted(other)) == ({}, list(range(7)))
 
 
+@pytest.mark.parametrize("new_name", ["films", "cinema"])
+async def test_change_by_filter_goes_on_if_its_index_is_configured_while_its_items_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_name: str
+) -> None:
+    """The selection of changed items learnt of the configuration: of the others it was a 400."""
+
+    def meddle(client: Client, num_times: int) -> None:
+        if num_times == 1:
+            items = [{"id": i, "flag": 0, "new": True} for i in range(NUM_ITEMS)]
+            assert client.post("/films/items", items).status == 200
+            facets: dict[str, Any] = {"aggregations": {"flag": {}}}
+            assert client.post("/films/configuration", facets).status == 200
+            if new_name != "films":
+                assert client.post("/films/rename", {"to": new_name}).status == 200
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i, "flag": 0} for i in range(NUM_ITEMS))), service)
+        Meddler(service, monkeypatch, meddle)
+        document = {"filter": "flag = 0", "fields": {"flag": 1}}
+        reply = await run(lambda c: c.post("/films/items/update", document), service)
+        items = await run(lambda c: exported(c, new_name), service)
+
+    assert (reply.status, reply.json.get("updated")) == (200, NUM_ITEMS), reply.body
+    assert items == {i: {"id": i, "flag": 1, "new": True} for i in range(NUM_ITEMS)}
+
+
 async def test_update_by_filter_changes_what_still_matches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
