@@ -23,7 +23,17 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
-from common.query_syntax_tree import AllOf, And, AnyOf, Filter, Ids, Not, Or, Under
+from common.query_syntax_tree import (
+    AllOf,
+    And,
+    AnyOf,
+    Filter,
+    Ids,
+    Not,
+    Or,
+    Same,
+    Under,
+)
 from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parsed_parameters import SearchParameters
@@ -208,6 +218,8 @@ def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
         case And(children):
             for child in children:
                 _add_chosen(child, chosen)
+        case Same(_, within):
+            _add_chosen(within, chosen)
         case AnyOf(field, values) | AllOf(field, values):
             chosen.setdefault(field, set()).update(values)
         case _:

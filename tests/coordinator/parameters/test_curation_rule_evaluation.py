@@ -14,7 +14,7 @@ from common.index_configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import FilterClause, Pin
-from common.query_syntax_tree import AnyOf, Ids, Not
+from common.query_syntax_tree import And, AnyOf, Ids, Not, Or, Same
 from coordinator.parameters.curation_rule_evaluation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_parsing import parse_search
@@ -108,6 +108,16 @@ def test_rules_hold_for_filters() -> None:
     assert names(when, filters=[category, new]) == ["it"]
     assert names(when, filters=[category]) == []
     assert names(when, filters=[category, Not(new)]) == []
+
+
+def test_rules_hold_for_the_values_of_one_element() -> None:
+    red, medium = AnyOf("shirts.color", ("red",)), AnyOf("shirts.size", ("M",))
+    when = {"filters": {"shirts.color": "red"}}
+    assert names(when, filters=[Same("shirts", And((red, medium)))]) == ["it"]
+    assert names(when, filters=[Same("shirts", red)]) == ["it"]
+    assert names(when, filters=[Same("shirts", medium)]) == []
+    assert names(when, filters=[Same("shirts", Or((red, medium)))]) == []
+    assert names(when, filters=[Not(Same("shirts", red))]) == []
 
 
 def test_rules_hold_for_a_period() -> None:
