@@ -28,7 +28,7 @@ from coordinator.parameters.value_parsers import (
 _KEY: Final = re.compile(r"(?:\([^()]*\)|[^,])+")
 """A key, up to a comma outside parentheses."""
 _DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
-_FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
+FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
 """`_geo(48.2,16.4)`: field, latitude and longitude."""
 _NEARLY_ORDERS: Final = frozenset(("asc", "desc", "ascending", "descending", "up", "down"))
 """Near misses of an order. A field whose name ends like this can be sorted as `a:up:asc`."""
@@ -171,7 +171,7 @@ def _checked(parts: _Parts, path: str, limits: Limits, *, is_text: bool) -> _Par
 def _field_key(parts: _Parts, path: str, configuration: IndexConfiguration) -> SortKey:
     """Return the key of a field, or of the distance of its points."""
     name, point = str(parts.name), parts.point
-    from_point = _FROM_POINT.fullmatch(name)
+    from_point = FROM_POINT.fullmatch(name)
     if from_point and from_point[1] in ("_geoPoint", *configuration.geo_fields):
         name = geo_field_of(configuration) if from_point[1] == "_geoPoint" else from_point[1]
         point = read_point([float(from_point[2]), float(from_point[3])], path)

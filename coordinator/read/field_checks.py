@@ -32,6 +32,7 @@ from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed, bits
 from coordinator.parameters.fields_not_searchable import unsearched
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
+from coordinator.parameters.sort_keys import FROM_POINT
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
 
@@ -286,10 +287,21 @@ def _error(cache: IndexCache, need: FieldNeed) -> InvalidRequest:
             f"no item has a {noun} to {purpose} in {field!r}; fields with {nouns} are "
             f"{_listed(fitting)}"
         )
-    if purpose == "sort by" and (other := _OTHER_ORDER.fullmatch(field)):
-        name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
-        meant = f'; write "{name[:100]}:{order}"'
+    if purpose == "sort by":
+        meant = _order_meant(field, cache.configuration.geo_fields) or meant
     return InvalidRequest(message + meant, code=code, param=param)
+
+
+def _order_meant(field: str, geo_fields: Sequence[str]) -> str | None:
+    """Return advice about what was taken for a field to sort by; None: it looks like one."""
+    if other := _OTHER_ORDER.fullmatch(field):
+        name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
+        return f'; write "{name[:100]}:{order}"'
+    if field in geo_fields:
+        return f'; it has points: write "{field[:100]}(48.2,16.4)", for example'
+    if geo_fields and (point := FROM_POINT.fullmatch(field)):
+        return f'; write "{geo_fields[0][:100]}({point[2]},{point[3]})"'
+    return None
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -141,6 +141,19 @@ def test_order_as_other_programs_write_it_is_answered_with_ours(films: Index, ke
     assert error["message"].endswith('; write "rating:desc"')
 
 
+def test_an_order_by_points_is_answered_with_one_by_distance(films: Index) -> None:
+    films.put([{"id": 8, "at": {"lat": 1, "lng": 2}}])
+    for geo_fields, key, meant in (
+        (["at"], "at:desc", '; it has points: write "at(48.2,16.4)", for example'),
+        (["at"], "_geo(1,2):desc", '; write "at(1,2)"'),
+        ([], "_geo(1,2)", ""),
+    ):
+        films.configure({"geo_fields": geo_fields})
+        error = error_of(films.post("search", {"sort": key}))
+        known = "fields with values are at.lat, at.lng, id, name, rating, seen, tags, year"
+        assert error["message"].endswith(known + meant)
+
+
 def test_a_mistyped_index_is_answered_with_the_nearest(films: Index) -> None:
     near = f"{films.path}x"
     error = error_of(films.client.post(f"{near}/search", {}))
