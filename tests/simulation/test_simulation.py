@@ -106,10 +106,15 @@ def test_a_seed_is_one_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("31",), ("placed", "28"), pytest.param(("placed", "15"), marks=pytest.mark.long)]
+    "words",
+    [
+        ("placed", "28"),
+        pytest.param(("31",), marks=pytest.mark.long),
+        pytest.param(("placed", "15"), marks=pytest.mark.long),
+    ],
 )
 def test_a_seed_is_the_same_schedule_in_another_process(words: tuple[str, ...]) -> None:
-    """The long form has a schedule of hosts that hold some shards for longer."""
+    """The long form has schedules of one host, and of hosts that hold some shards for longer."""
     first, second = (
         subprocess.run(
             [sys.executable, "-m", "tests.simulation", *words],
@@ -258,7 +263,8 @@ def _is_found_as(problem: str, simulation: Callable[[int], Outcome], seeds: Sequ
     return False
 
 
-HOSTS_SEEDS = range(1, 4)
+HOSTS_SEEDS = (1, 3)
+"""Two in which planted mistakes show."""
 HOSTS_SEEDS_LONG = range(100, 400)
 
 
@@ -341,7 +347,8 @@ def test_every_answer_of_hosts_that_hold_some_shards_in_hundreds_of_simulations(
     assert num_acknowledged > 3 * len(PLACED_SEEDS_LONG)
 
 
-MOVES_SEEDS = range(1, 4)
+MOVES_SEEDS = (3,)
+"""One in which planted mistakes show."""
 MOVES_SEEDS_LONG = range(100, 300)
 
 
