@@ -71,7 +71,8 @@ async def create_snapshot(services: Services, request: Request) -> Response:
 async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
-    found = await asyncio.to_thread(snapshots_on_disk.list_snapshots, folder)
+    with explaining_disk_failure("no snapshots can be listed"):
+        found = await asyncio.to_thread(snapshots_on_disk.list_snapshots, folder)
     return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
@@ -102,9 +103,10 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
             services.guard.check_index(caller, used)
     folder = services.settings.snapshot_folder / name
     num_shards = services.cluster.num_shards
-    plan = await asyncio.to_thread(
-        plan_restore, folder, renamed, wanted, num_shards, caller.may_use
-    )
+    with explaining_disk_failure("nothing was restored"):
+        plan = await asyncio.to_thread(
+            plan_restore, folder, renamed, wanted, num_shards, caller.may_use
+        )
     for one in plan:
         check_index_name(one.name, limits)
         services.guard.check_index(caller, one.name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -156,6 +158,27 @@ async def test_snapshot_stays_while_an_index_is_restored_from_it(web: Web) -> No
     assert (refused.status, refused.code) == (409, "snapshot_in_use")
     assert removed.status == 200
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "outcome"),
+    [
+        ("GET", "/_snapshots", "no snapshots can be listed"),
+        ("POST", "/_snapshots/monday/restore", "nothing was restored"),
+    ],
+)
+async def test_a_folder_of_snapshots_that_cannot_be_read_is_named_as_the_cause(
+    web: Web, monkeypatch: pytest.MonkeyPatch, method: str, page: str, outcome: str
+) -> None:
+    """It may be on a disk of its own; the answer was that something went wrong."""
+
+    def refuse(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    failed = await web.send(request(method, page))
+    assert (failed.status, failed.code) == (500, "internal")
+    assert f"(Permission denied): {outcome}" in failed.json["error"]["message"]
 
 
 async def test_empty_body_makes_an_index_and_replaces_none(web: Web) -> None:

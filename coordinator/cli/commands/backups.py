@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -35,9 +36,10 @@ def backup(service: ConnectionOptions, destination: str) -> None:
     name = f"backup-{secrets.token_hex(6)}"
     made = client.request("POST", "/_snapshots", json.dumps({"name": name}).encode())
     folder = Path(made["directory"])
-    if not folder.is_dir():
+    if not _can_see(folder):
         raise ClientError(
-            f"the service is on another host, or another user's: it has made {folder} there"
+            f"the service is on another host, or another user's: it has made {folder} there; "
+            f"facetd snapshots delete {name} removes it"
         )
     try:
         if destination == "-":
@@ -48,6 +50,14 @@ def backup(service: ConnectionOptions, destination: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     if destination != "-":
         echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
+
+
+def _can_see(folder: Path) -> bool:
+    """Return whether this user may look into a folder that is on this host."""
+    try:
+        return folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)
+    except PermissionError:  # of a folder above it
+        return False
 
 
 @click.command()
