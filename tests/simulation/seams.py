@@ -24,7 +24,7 @@ from common.process import fault_injection, thread_priority
 from common.process.thread_pool import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
-from shard.caches import background_derivation as options
+from shard.caches import background_derivation, lru_cache
 from shard.storage import mapped_page_release
 from tests.simulation.network import BoundSocket
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
@@ -138,8 +138,10 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(cursor._key)] = lambda: bytes(32)
     # What it sets would hold for this process, and tests that come later.
     stand_ins[id(thread_priority.keep_up)] = lambda: None
-    # Tasks that another world has scheduled are not this one's.
-    stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
+    # What another world has derived, and still has to do, is not this one's.
+    stand_ins[id(background_derivation.BACKGROUND_TASKS)] = background_derivation.BackgroundTasks()
+    for cache in [one for one in vars(lru_cache).values() if isinstance(one, lru_cache.LruCache)]:
+        stand_ins[id(cache)] = lru_cache.LruCache(cache.bytes_max)
 
     def make_executor(*arguments: Any, **options: Any) -> Executor:
         return Executor(world, world.current.process, *arguments, **options)
