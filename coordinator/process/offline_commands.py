@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import os
 import shutil
 import signal
@@ -429,6 +430,10 @@ def _copy(source: Path, work: Path, *, with_list: bool) -> ServiceSnapshot:
     return snapshot
 
 
+_DECOMPRESSORS: Final = {b"\x28\xb5\x2f\xfd": "zstd -dc", b"\x1f\x8b": "gzip -dc"}
+"""Commands by the bytes with which what they decompress begins."""
+
+
 def _unpack_file(archive: tarfile.TarFile, member: tarfile.TarInfo, work: Path) -> None:
     """Write a file of a tar stream; `extractall` has its filters only from Python 3.11.4 on."""
     if member.isdir():  # not from us, but `tar` names the folders that it packs
@@ -445,6 +450,12 @@ def _unpack_file(archive: tarfile.TarFile, member: tarfile.TarInfo, work: Path) 
 
 def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
     """Unpack a tar stream; reject anything but the plain files of a backup."""
+    start = archive.peek(4) if isinstance(archive, io.BufferedReader) else b""
+    for mark, command in _DECOMPRESSORS.items():
+        if start.startswith(mark):
+            raise SnapshotError(
+                f"the backup is compressed; {command} FILE | facetd restore - takes it decompressed"
+            )
     try:
         with tarfile.open(fileobj=archive, mode="r|") as members:
             for member in members:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gzip
 import http.client
 import io
 import json
@@ -14,10 +15,12 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 import pytest
+import zstandard
 
 from common.data_directory import DataDirectoryError
 from coordinator.process import offline_commands
@@ -309,6 +312,17 @@ class TestBackup:
         with pytest.raises(SnapshotError, match="unexpected file"):
             offline_commands.restore(stream, tmp_path / "data")
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("compress", "command"), [(gzip.compress, "gzip -dc"), (zstandard.compress, "zstd -dc")]
+    )
+    def test_a_compressed_stream_is_refused_with_the_command_that_reads_it(
+        self, tmp_path: Path, compress: Callable[[bytes], bytes], command: str
+    ) -> None:
+        (tmp_path / "monday.tar.x").write_bytes(compress(bytes(10_240)))
+        with pytest.raises(SnapshotError, match=rf"; {command} FILE \| facetd restore -"):
+            offline_commands.restore(tmp_path / "monday.tar.x", tmp_path / "data")
+        assert not (tmp_path / "data").exists()
 
     def test_snapshots_by_http(self, tmp_path: Path) -> None:
         with Service(tmp_path / "data", 1) as service:
