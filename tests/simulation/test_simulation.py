@@ -601,7 +601,7 @@ class TestMistakesOfPlacedShardsAreFound:
     ) -> None:
         monkeypatch.setattr(Progress, "saved_seq", property(lambda _: 1 << 60))
 
-        assert self._is_found(simulate_power_cut, (2, *self.POWER_SEEDS))
+        assert self._is_found(simulate_power_cut, (11, *self.POWER_SEEDS))
 
     def test_a_host_that_takes_all_groups_for_complete(
         self, monkeypatch: pytest.MonkeyPatch
