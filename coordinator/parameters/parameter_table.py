@@ -225,8 +225,8 @@ SEARCH_PARAMETERS: Final = (
         "facet_fields",
         readers.read_facet_fields,
         {"anyOf": [list_of(TEXT, _MAX.facet_fields_max), TEXT]},
-        "Facets to return; by default all that are configured. `meta.warnings` lists names that "
-        "are not facets.",
+        'Facets to return; by default, and for "*", all that are configured. `meta.warnings` lists '
+        "names that are not facets.",
         ["genres", "country"],
         aliases=("facets_fields",),
         is_list=True,

@@ -294,7 +294,9 @@ def read_facet_fields(draft: SearchDraft, value: Any) -> None:
     """Read `facet_fields`."""
     if isinstance(value, dict):
         raise Mistake('must be a list of names: ["tags"]; facets takes options by facet')
-    draft.facet_fields = names(value, "facet_fields_max", draft.limits)
+    fields = names(value, "facet_fields_max", draft.limits)
+    if ALL_FIELDS not in fields:
+        draft.facet_fields = fields
 
 
 def read_facet_mode(draft: SearchDraft, value: Any) -> None:

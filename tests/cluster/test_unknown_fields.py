@@ -280,6 +280,16 @@ def test_a_star_stands_for_all_fields(films: Index) -> None:
     assert warning == "exclude_fields names '*', in which no item has a value"
 
 
+def test_a_star_among_facet_fields_stands_for_all_facets(films: Index) -> None:
+    everything = films.search(per_page=0)
+    assert everything["data"]["aggregations"]
+    for facet_fields in (["*"], ["tags", "*"], "*"):
+        asked = films.search(per_page=0, facet_fields=facet_fields)
+        assert asked["data"]["aggregations"] == everything["data"]["aggregations"]
+        assert asked["meta"].get("warnings") is None
+    assert films.get("search", facet_fields="*", per_page=0).json["data"] == everything["data"]
+
+
 def test_a_field_named_by_a_star_makes_no_others_known(films: Index) -> None:
     films.put([{"id": 9, "*": "Kept"}])
     assert films.ids(filter="'*' = Kept") == [9]
