@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from common.nearest_name import nearest
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -335,9 +337,8 @@ class Limits:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in overrides:
             if name not in known:
-                raise ValueError(
-                    f"unknown limit {name!r}; the limits are {', '.join(sorted(known))}"
-                )
+                meant = nearest(name, sorted(known)) or "; facetd config lists them all"
+                raise ValueError(f"unknown limit {name!r}{meant}")
         return cls(**overrides)
 
     @classmethod

@@ -63,7 +63,14 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
             {"FACETD_LIMIT_PER_PAGE_MAX": "x"},
             "limits.per_page_max must be a positive integer, not 'x'",
         ),
-        ({"FACETD_LIMIT_NONSENSE": "1"}, "unknown limit 'nonsense'"),
+        (
+            {"FACETD_LIMIT_NONSENSE": "1"},
+            "unknown limit 'nonsense'; facetd config lists them all",
+        ),
+        (
+            {"FACETD_LIMIT_PERPAGE_MAX": "1"},
+            "unknown limit 'perpage_max'; did you mean per_page_max?",
+        ),
         (
             {"FACETD_DATA_DIR": "~nosuchuser/a"},
             "FACETD_DATA_DIR: there is no home directory for ~no",
