@@ -12,6 +12,8 @@ T = TypeVar("T")
 WAIT_SECONDS: Final = 30.0
 """On a busy machine too; a wait that ends takes as long as what it waits for."""
 _PAUSE_SECONDS: Final = 0.01
+_PAUSE_SECONDS_MAX: Final = 0.1
+"""A condition that asks a service takes milliseconds of a processor, which the service may need."""
 
 
 def wait_until(
@@ -33,6 +35,7 @@ def wait_until(
         AssertionError: it was not true in time.
     """
     give_up_at = time.monotonic() + seconds
+    pause = _PAUSE_SECONDS
     while True:
         try:
             found = condition()
@@ -43,7 +46,8 @@ def wait_until(
                 return found
         if time.monotonic() >= give_up_at:
             raise AssertionError(f"not within {seconds:g} s: {problem() if problem else condition}")
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(pause)
+        pause = min(1.2 * pause, _PAUSE_SECONDS_MAX)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -20,8 +20,41 @@ from typing import Any
 
 import pytest
 
-from tests.http.fakes import CONFIGURATION
 from tests.service import Client, Service
+
+CONFIGURATION: dict[str, Any] = {
+    "aggregations": {
+        "genres": {"conjunction": False},
+        "country": {},
+        "place": {},
+        "year": {"size": 5},
+    },
+    "hierarchies": {"place": {"path": "place", "separator": " > "}},
+}
+ITEMS = [
+    {
+        "id": number,
+        "name": f"The {number}th Godfather",
+        "description": "A family at war",
+        "storyline": "The son takes over from his father.",
+        "genres": ["Drama", "Horror"][: number % 3],
+        "country": "Italy",
+        "director": f"director {number % 2}",
+        "place": "Europe > Italy > Rome",
+        "year": 1990 + number,
+        "votes": 10 * number,
+        "rating": number / 2,
+        "price": 5 * number,
+        "brand": "acme",
+        "_geo": {"lat": 48.2, "lng": 16.4},
+    }
+    for number in range(9)
+]
+"""With the fields that the description's examples name: where an index lacks one, a request is
+refused whatever else is wrong in it."""
+EXCLUDING = ("cursor", "order", "similar_to", "sort_field")
+"""Parameters of a search that exclude others: a request with examples of all of them is refused,
+too, so it shows nothing of what is wrong in another one."""
 
 COMMAND = shutil.which(
     "schemathesis", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -81,7 +114,7 @@ What renames or removes an index refuses an alias, which an example of another p
 PATHS_WITH_MEANING = [
     path.replace("{index}", name)
     for path in WITH_MEANING
-    for name in ("{index}", "films", "others")
+    for name in ("{index}", "films", "changed", "others")
 ]
 MEANING_RULE = f"""
 [[operations]]
@@ -103,10 +136,10 @@ TAKEN = ("parameters", "requestBody")
 READ_LIKE_OTHERS = (
     "GET /films/explain",
     "POST /films/explain",
-    "POST /films/configuration",
+    "POST /changed/configuration",
     "POST /1/indexes/*/queries",
-    "POST /1/indexes/films/browse",
-    "POST /1/indexes/films/facets/{facetName}/query",
+    "POST /1/indexes/changed/browse",
+    "POST /1/indexes/changed/facets/{facetName}/query",
 )
 """Pages whose readers are those of a search, or of a configuration by PUT: bounds of their
 parameters are asked for in the long form only."""
@@ -116,6 +149,8 @@ include-name = {json.dumps(READ_LIKE_OTHERS)}
 phases.coverage.enabled = false
 """
 
+READING = ("/{index}/search", "/{index}/facet", "/{index}/suggest", "/{index}/explain")
+"""Pages that are asked about an index that no other page changes."""
 REMOVING = ("/{index}", "/{index}/reset", "/{index}/rename")
 """Pages that would remove the index, beside MOVING."""
 MOVING = "/1/indexes/{indexName}/operation"
@@ -180,25 +215,27 @@ class KeyClient(Client):
 
 
 def prepare(service: Service) -> KeyClient:
-    """Make a key, and an index with items; return a client with the key."""
+    """Make a key, and two indexes with items; return a client with the key."""
     client = KeyClient(service.port)
     made = client.post("/_keys", {"actions": ["search", "write", "configure", "admin"]})
     client.key = made.json["key"]
-    assert client.post("/films/configuration", CONFIGURATION).status == 200
-    items = [{"id": i, "name": f"star {i}", "tags": ["a"], "year": 1990 + i} for i in range(9)]
-    assert client.post("/films/items", items).status == 200
+    for index in ("films", "changed"):
+        assert client.post(f"/{index}/configuration", CONFIGURATION).status == 200
+        assert client.post(f"/{index}/items", ITEMS).status == 200
     return client
 
 
-def about(document: dict[str, Any], index: str, other: str = "") -> dict[str, Any]:
-    """Return the document of one index: its pages with the name in their paths.
+def about(document: dict[str, Any], removed: str = "") -> dict[str, Any]:
+    """Return the document with names of indexes in its paths.
 
-    Pages that would remove it have another name, or are left out.
+    Args:
+        document: of the service.
+        removed: index of the pages that would remove it; empty: they are left out.
     """
     paths = {}
     for path, operations in document["paths"].items():
-        is_removing = path in REMOVING
-        if path == MOVING or (is_removing and not other):
+        name = "films" if path in READING else removed if path in REMOVING else "changed"
+        if path == MOVING or not name:
             continue
         for operation in operations.values():
             operation["parameters"] = [
@@ -206,9 +243,26 @@ def about(document: dict[str, Any], index: str, other: str = "") -> dict[str, An
                 for one in operation.get("parameters", [])
                 if one["name"] not in ("index", "indexName")
             ]
-        name = other if is_removing else index
         paths[path.replace("{index}", name).replace("{indexName}", name)] = operations
     return {**document, "paths": paths}
+
+
+def without_excluding(part: Any) -> Any:
+    """Return a part of a document without the parameters that exclude others."""
+    if isinstance(part, list):
+        return [
+            without_excluding(one)
+            for one in part
+            if not (isinstance(one, dict) and "in" in one and one.get("name") in EXCLUDING)
+        ]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: {name: one for name, one in without_excluding(value).items() if name not in EXCLUDING}
+        if key == "properties" and "query" in value
+        else without_excluding(value)
+        for key, value in part.items()
+    }
 
 
 def asked_once(document: dict[str, Any]) -> dict[str, Any]:
@@ -248,7 +302,7 @@ def test_described_requests_get_described_answers(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 2) as service:
         client = prepare(service)
         document = client.get("/_openapi.json").json
-        asked = asked_once(about(document, "films", "others"))
+        asked = without_excluding(asked_once(about(document, "others")))
         options = ["--max-examples", "3", "--seed", "1", "--phases", "examples,coverage,fuzzing"]
         schemathesis(tmp_path, service, client, asked, *options, rules=SHORT_COVERAGE)
         assert client.get("/_ready").status == 200
@@ -270,8 +324,9 @@ def test_described_requests_get_described_answers_at_length(tmp_path: Path) -> N
         general = {path: one for path, one in document["paths"].items() if path[:3] != "/1/"}
         general_document = {**document, "paths": general}
         schemathesis(tmp_path, service, client, general_document, *options, "--max-examples", "300")
-        assert client.post("/films/configuration", CONFIGURATION).status == 200
-        films = about(document, "films")
-        schemathesis(tmp_path, service, client, films, *options, "--max-examples", "600")
+        for index in ("films", "changed"):
+            assert client.post(f"/{index}/configuration", CONFIGURATION).status == 200
+        asked = about(document)
+        schemathesis(tmp_path, service, client, asked, *options, "--max-examples", "600")
         assert client.get("/_ready").status == 200
         client.close()
