@@ -62,7 +62,7 @@ def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
     made_here = {
         *("host_not_allowed", "origin_not_allowed"),
         *("alias_not_found", "analytics_off", "key_not_found", "snapshot_not_found"),
-        *("index_exists", "shards_differ", "snapshot_in_use"),
+        *("index_exists", "index_replaced", "shards_differ", "snapshot_in_use"),
         *(
             "index_changed_meanwhile",
             "not_with_several_hosts",
