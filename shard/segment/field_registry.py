@@ -45,6 +45,9 @@ NUM_LEARNED_MAX: Final = 60_000
 """Paths learned from items; the remaining numbers are reserved for paths that a configuration
 names."""
 
+_FORMER_OVERFLOW_PATH: Final = "*"
+"""What `OVERFLOW_PATH` was in earlier versions; beyond `NUM_LEARNED_MAX`, no item's path was."""
+
 HASH_BASIS: Final = uint64(0xCBF29CE484222325)
 HASH_PRIME: Final = uint64(0x100000001B3)
 """FNV-1a: weak, but it continues byte by byte from the hash of the parent path, and paths are
@@ -121,8 +124,9 @@ class FieldRegistry:
             np.zeros(64, np.uint64),
             np.full(128, -1, np.int32),
         )
-        for path in paths:
-            self.register(path)
+        for number, path in enumerate(paths):
+            is_shared = path == _FORMER_OVERFLOW_PATH and number >= NUM_LEARNED_MAX
+            self.register(OVERFLOW_PATH if is_shared else path)
 
     @property
     def num_fields(self) -> int:

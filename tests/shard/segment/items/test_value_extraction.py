@@ -325,6 +325,18 @@ def test_paths_beyond_the_limit_share_one_field(monkeypatch: pytest.MonkeyPatch)
     assert registry.number("configured") == configured
 
 
+def test_the_field_that_paths_share_is_found_in_what_earlier_versions_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(field_registry, "NUM_LEARNED_MAX", 3)
+
+    registry = FieldRegistry(["a", "b", "c", "configured", "*"])
+
+    assert registry.learn("d") == registry.number(OVERFLOW_PATH) == 4
+    assert registry.number("*") is None
+    assert FieldRegistry(["a", "*", "c", "d"]).number("*") == 1
+
+
 class _WatchedRegistry(FieldRegistry):
     """A registry that looks all of its paths up in each table that readers can see."""
 
