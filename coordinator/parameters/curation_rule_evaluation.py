@@ -23,17 +23,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
-from common.query_syntax_tree import (
-    AllOf,
-    And,
-    AnyOf,
-    Filter,
-    Ids,
-    Not,
-    Or,
-    Same,
-    Under,
-)
+from common.query_syntax_tree import AllOf, And, AnyOf, Filter, Ids, Not, Or, Same, Under
 from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parsed_parameters import SearchParameters

@@ -215,14 +215,19 @@ class KeyClient(Client):
 
 
 def prepare(service: Service) -> KeyClient:
-    """Make a key, and two indexes with items; return a client with the key."""
+    """Make a key and the indexes; return a client with the key."""
     client = KeyClient(service.port)
     made = client.post("/_keys", {"actions": ["search", "write", "configure", "admin"]})
     client.key = made.json["key"]
+    make_indexes(client)
+    return client
+
+
+def make_indexes(client: KeyClient) -> None:
+    """Make the two indexes, with their items, or what is missing of them."""
     for index in ("films", "changed"):
         assert client.post(f"/{index}/configuration", CONFIGURATION).status == 200
         assert client.post(f"/{index}/items", ITEMS).status == 200
-    return client
 
 
 def about(document: dict[str, Any], removed: str = "") -> dict[str, Any]:
@@ -324,8 +329,7 @@ def test_described_requests_get_described_answers_at_length(tmp_path: Path) -> N
         general = {path: one for path, one in document["paths"].items() if path[:3] != "/1/"}
         general_document = {**document, "paths": general}
         schemathesis(tmp_path, service, client, general_document, *options, "--max-examples", "300")
-        for index in ("films", "changed"):
-            assert client.post(f"/{index}/configuration", CONFIGURATION).status == 200
+        make_indexes(client)
         asked = about(document)
         schemathesis(tmp_path, service, client, asked, *options, "--max-examples", "600")
         assert client.get("/_ready").status == 200

@@ -77,8 +77,8 @@ def build(
     with _alone(folder):
         if not modules and source_digests.is_current(extension):
             return
-        speed = os.environ.get("FACETD_KERNEL_SPEED", "3")
-        if speed not in ("0", "1", "2", "3"):
+        speed = os.environ.get("FACETD_KERNEL_SPEED")
+        if speed not in (None, "0", "1", "2", "3"):
             raise CannotBuild(f"FACETD_KERNEL_SPEED is {speed!r}; it can be 0, 1, 2 or 3")
         # Before anything imports the decorator, which would load the extension that is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"

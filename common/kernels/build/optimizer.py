@@ -13,7 +13,9 @@ from typing import Any, Final
 import llvmlite.binding as llvm
 
 SPEED: Final = int(os.environ.get("FACETD_KERNEL_SPEED", "3"))
-"""LLVM's level of optimization, 0 to 3. Tests that ask for no speed build in less time at 0."""
+"""LLVM's level of optimization, 0 to 3: lower ones build in less time what only tests will run. No
+extension is built again because its level was another one.
+"""
 
 
 def machine_of(processor: str) -> Any:
