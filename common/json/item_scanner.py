@@ -243,10 +243,10 @@ class ItemScanner:
         Blank lines are dropped; a first line that is too long is left to the scan of lines.
         """
         is_start = self.num_bytes == len(self._rest)
-        if is_start and self._rest[:1] == _BYTE_ORDER_MARK[:1]:
-            if len(self._rest) < len(_BYTE_ORDER_MARK):
+        if is_start and self._rest[:1] == BYTE_ORDER_MARK[:1]:
+            if len(self._rest) < len(BYTE_ORDER_MARK):
                 return False
-            self._rest = self._rest.removeprefix(_BYTE_ORDER_MARK)
+            self._rest = self._rest.removeprefix(BYTE_ORDER_MARK)
         num_spaces = len(self._rest) - len(self._rest.lstrip(b" \t\r\n"))
         first_line = self._rest.rfind(b"\n", 0, num_spaces) + 1
         self._position += self._rest.count(b"\n", 0, first_line)
@@ -325,7 +325,8 @@ class ItemScanner:
         items.errors.append(_error(fault, self._position, byte, "item", self._limits))
 
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""Of UTF-8. Some programs begin a text with it; it belongs to no value."""
 
 
 def scan_item(

@@ -29,6 +29,7 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
+from common.json.item_scanner import BYTE_ORDER_MARK
 from coordinator.http.request_decompression import inflated, inflater_of
 from coordinator.http.security.api_keys import NOBODY, Caller
 from coordinator.parameters.request_decoding import decode_component
@@ -249,7 +250,7 @@ class Request:
     # --- the body
 
     async def read_body(self, limits: Limits, limit_name: str, budget: ByteBudget) -> int:
-        """Read the whole body into `body`.
+        """Read the whole body into `body`, without a byte order mark.
 
         Args:
             limits: on time, and on bytes before and after decompression.
@@ -277,7 +278,7 @@ class Request:
             if payload.at_eof() and inflate is None:
                 self._check_size(len(chunk), bytes_max)
                 budget.take(len(chunk))
-                self.body = chunk
+                self.body = chunk.removeprefix(BYTE_ORDER_MARK)
                 return len(chunk)
             self.is_receiving = True
             async with asyncio.timeout(limits.body_timeout_ms / 1000):
@@ -317,7 +318,7 @@ class Request:
         except BaseException:
             budget.give_back(num_taken)
             raise
-        self.body = bytes(body)
+        self.body = bytes(body).removeprefix(BYTE_ORDER_MARK)
         return num_taken
 
     async def body_chunks(self, limits: Limits, limit_name: str) -> AsyncIterator[bytes]:

@@ -237,9 +237,23 @@ async def test_a_list_inside_of_an_object_does_not_become_one_item(web: Web, nam
         assert (await web.post("/films/items", item)).json["created"] == 1
 
 
-async def test_a_byte_order_mark_before_items_is_left_out(web: Web) -> None:
-    assert (await web.post("/films/items", b'\xef\xbb\xbf[{"id":91}]')).json["created"] == 1
+async def test_a_byte_order_mark_is_left_out_of_every_body(web: Web) -> None:
+    """As Windows PowerShell and Excel write JSON."""
+    mark = b"\xef\xbb\xbf"
+    assert (await web.post("/films/items", mark + b'[{"id":91}]')).json["created"] == 1
     assert (await web.get("/films/items/91")).body == b'{"id":91}'
+    for method, path, body in (
+        ("POST", "/films/items", b'{"id":92}'),
+        ("PUT", "/films/items/91", b'{"a":1}'),
+        ("PATCH", "/films/items", b'[{"id":91,"b":2}]'),
+        ("POST", "/films/items/91/update", b'{"c":3}'),
+        ("POST", "/films/search", b'{"per_page":0}'),
+        ("POST", "/_search", b'{"searches":[{"index":"films"}]}'),
+        ("POST", "/marked/configuration", b'{"typo":1}'),
+    ):
+        reply = await web.send(request(method, path, mark + body))
+        assert reply.status == 200, (path, reply.body)
+    assert (await web.get("/marked/configuration")).json["typo"] == 1
 
 
 @pytest.mark.parametrize(

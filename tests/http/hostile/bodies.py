@@ -19,7 +19,7 @@ from tests.http.raw_requests import post, request
 
 BROKEN_JSON = [
     b"{", b"}", b"[", b"nul", b"{'a':1}", b'{"a":1,}', b'{"a"}', b'{"a":}', b'{"a":1}}', b'{"a":1} x',
-    b"\xef\xbb\xbf", b'{"query":"\xff"}', b'{"query":"\\ud800"}', b'{"query":"\\uZZZZ"}', b'"\x01"',
+    b"\xef\xbb\xbf" * 2, b'{}\xef\xbb\xbf', b"\xef\xbb", b'{"query":"\xff"}', b'{"query":"\\ud800"}', b'{"query":"\\uZZZZ"}', b'"\x01"',
     b'{"query":NaN}', b'{"query":Infinity}', b'{"page":1e999}', b'{"page":01}', b'{"page":+1}',
     b'{"page":.5}', b'{"page":1.}', b"\x00", b"{}\x00", '{"query":"x"}'.encode("utf-16"),
     '{"query":"x"}'.encode("utf-32"), b'{"query":"a\nb"}', b'{"a":1 "b":2}', b"// {}", b"{} // x",
@@ -45,6 +45,7 @@ def bodies() -> Iterator[Case]:
         yield case(f"search {document!r}", post("/films/search", document), BAD, "invalid_body")
     yield case("no body", request("POST", "/films/search"), OK)
     yield case("empty body", post("/films/search", b""), OK)
+    yield case("a byte order mark only", post("/films/search", b"\xef\xbb\xbf"), OK)
     yield case("blank body", post("/films/search", b"  "), BAD)
     yield case("duplicate keys", post("/films/search", b'{"page":"x","page":1}'), OK)
     yield case("body and query", request("POST", "/films/search?page=x", b'{"page":1}'), OK)
