@@ -45,8 +45,6 @@ GEO_FIELD: Final = "_geo"
 """The field of points that needs no configuration."""
 BUILT_IN_FIELDS: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
 """The id; and the points of both protocols, which indexes are prepared for."""
-ALL_FIELDS: Final = "*"
-"""Stands for all fields where a request names fields to show, to mark or to count."""
 OVERFLOW_PATH: Final = "\0"
 """The path that shards give to all fields beyond those that they number; no name that people give,
 since a field of this name would count as all others.

@@ -31,6 +31,7 @@ from common.index_configuration import (
 from common.index_configuration_value_checks import CheckedValues, Problems
 from common.limits import Limits
 from common.search_option_parsers import (
+    EVERY_FIELD,
     LANGUAGES,
     MATCH_FORMS,
     PREFIX_FORMS,
@@ -38,6 +39,7 @@ from common.search_option_parsers import (
     TYPO_LENGTHS_FORMS,
     WEIGHT_MAX,
     SearchableField,
+    all_fields_last,
     parse_facet_sort,
     parse_language,
     parse_match,
@@ -188,13 +190,8 @@ def _read_searchable_fields(draft: _Draft, value: object) -> None:
             )
         elif draft.checked.is_field_name(at, parsed.path):
             weights[parsed.path] = parsed.weight
-    if "*" in weights:
-        draft.problems.warnings.append(
-            'searchable_fields names a field "*"; to search all fields, leave it out'
-        )
-    draft.values["searchable_fields"] = tuple(
-        SearchableField(name, weight) for name, weight in weights.items()
-    )
+    fields = all_fields_last(SearchableField(*one) for one in weights.items())
+    draft.values["searchable_fields"] = None if fields == (EVERY_FIELD,) else fields
 
 
 def _read_sorting_fields(draft: _Draft, value: object) -> None:

@@ -7,7 +7,7 @@ an error message what would be valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -69,11 +69,32 @@ TYPO_LENGTHS_MAX: Final = 100
 WEIGHT_MAX: Final = 1_000.0
 
 
+ALL_FIELDS: Final = "*"
+"""Stands for all fields in a list of those to search, show, leave out, mark or count."""
+
+
 class SearchableField(NamedTuple):
-    """A field that full text searches."""
+    """A field that full text searches, or all of them."""
 
     path: str
+    """`ALL_FIELDS`: every field that no other of a list covers."""
     weight: float
+
+    def covered(self, paths: Iterable[str]) -> list[str]:
+        """Return those of some paths that it stands for: `author` for `author.name`, too."""
+        if self.path == ALL_FIELDS:
+            return list(paths)
+        inside = self.path + "."
+        return [path for path in paths if path == self.path or path.startswith(inside)]
+
+
+EVERY_FIELD: Final = SearchableField(ALL_FIELDS, 1.0)
+"""What a configuration that names no fields searches."""
+
+
+def all_fields_last(fields: Iterable[SearchableField]) -> tuple[SearchableField, ...]:
+    """Return fields in the order in which the first one that covers a path decides its weight."""
+    return tuple(sorted(fields, key=lambda one: one.path == ALL_FIELDS))
 
 
 def parse_match(value: object) -> str | None:

@@ -178,7 +178,9 @@ def read_search(
         skip=draft.skip or 0,
         dispensable_fields=(*_shown_fields(params), *_filtered_fields(draft)),
         warnings=(*search.warnings, *draft.warnings),
-        names_search_fields=search.names_search_fields and "restrictSearchableAttributes" in params,
+        named_search_fields=(
+            search.named_search_fields if "restrictSearchableAttributes" in params else ()
+        ),
     )
     return AlgoliaSearch(index.name, search, Style(**draft.style), _shown(params))
 

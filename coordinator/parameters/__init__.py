@@ -18,7 +18,7 @@ filter_parser       the expression language; filter_tokens: its lexer
 filter_objects      filters as JSON; geo: areas
 facet_options       options by facet; facet_ranges_and_cube: counts by interval, joint
                     counts; tree_options: of category trees
-sort_keys           sort keys; highlight_options: and of snippets; fields_not_searchable
+sort_keys           sort keys; highlight_options: and of snippets; searched_fields
 curation_rule_evaluation  the curation rules that apply to one search, and their effect
 parameters_of_other_engines  parameters of other engines, and their equivalents here
 """

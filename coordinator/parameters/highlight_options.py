@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from common.index_configuration import ALL_FIELDS
 from common.limits import Limits
 from common.protocol.messages import HighlightRequest
+from common.search_option_parsers import ALL_FIELDS
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.value_parsers import (
     DIGITS,

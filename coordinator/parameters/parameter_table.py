@@ -127,7 +127,8 @@ _TEXT_MODES: Final = (
         "search_fields",
         readers.read_search_fields,
         names(_MAX.search_fields_max, num_min=1),
-        'Fields to search, with weights: ["name^3", "description"]. If no item has any of them, '
+        'Fields to search, with weights: ["name^3", "description"]; "*": all others that the '
+        "configuration searches, with its weights. If no item has any of them, "
         "or `searchable_fields` of the configuration names none, that is an error; "
         "`meta.warnings` lists each that is so.",
         ["name^3", "description"],
@@ -279,7 +280,7 @@ SEARCH_PARAMETERS: Final = (
         "exclude_fields",
         readers.read_exclude_fields,
         names(_MAX.projected_fields_max),
-        "Leave out these paths of each item, each with all inside it.",
+        'Leave out these paths of each item, each with all inside it; "*": all.',
         ["storyline"],
         is_list=True,
     ),

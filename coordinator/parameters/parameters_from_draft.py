@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from common.index_configuration import ALL_FIELDS
 from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
-from coordinator.parameters.fields_not_searchable import not_searched, unsearched
+from common.search_option_parsers import ALL_FIELDS
 from coordinator.parameters.highlight_options import highlight_request
 from coordinator.parameters.parsed_parameters import (
     PER_PAGE_DEFAULT,
@@ -18,6 +17,7 @@ from coordinator.parameters.parsed_parameters import (
     SearchParameters,
     facet_spec,
 )
+from coordinator.parameters.searched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -111,17 +111,16 @@ def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
         ("snippet", [name for name, _ in marks.get("snippet_fields") or ()]),
     ):
         for name in names or ():
-            is_of_all = name == ALL_FIELDS and param != "exclude_fields"
-            if not is_of_all and not name.startswith("_"):
+            if name != ALL_FIELDS and not name.startswith("_"):
                 yield NamedField(param, name)
 
 
 def _unsearched_fields(draft: SearchDraft) -> Iterator[str]:
     """Yield a warning for each of `search_fields` that the configuration does not search."""
     searchable = draft.configuration.searchable_fields
-    if searchable is None or "names_search_fields" not in draft.values:
+    if searchable is None:
         return
-    for path in unsearched(draft.values["search_fields"], searchable):
+    for path in unsearched(draft.values.get("named_search_fields", ()), searchable):
         yield f"search_fields {not_searched(path, searchable)}"
 
 

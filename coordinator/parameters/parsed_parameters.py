@@ -230,8 +230,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     """Where words are found inside others, from the request, else the index: `Word.infix`."""
     search_fields: tuple[SearchableField, ...] | None = None
     """From the request, else the index's searchable fields; None: every string."""
-    names_search_fields: bool = False
-    """Whether `search_fields` are the request's."""
+    named_search_fields: tuple[SearchableField, ...] = ()
+    """What `search_fields` of the request names; empty: nothing."""
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT
     skip: int = 0
@@ -382,7 +382,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
         return bool(
             self.dispensable_fields
             or self.not_filter_fields
-            or self.names_search_fields
+            or self.named_search_fields
             or self.rules
         )
 

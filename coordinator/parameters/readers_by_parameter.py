@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
 from common.curation_rules import parse_rules
-from common.index_configuration import ALL_FIELDS
 from common.item_placement import canonical_id
 from common.protocol.messages import Distinct, SortKey
 from common.search_option_parsers import (
+    ALL_FIELDS,
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
@@ -31,9 +31,9 @@ from coordinator.parameters import (
     highlight_options,
     tree_options,
 )
-from coordinator.parameters.fields_not_searchable import not_searched, unsearched
 from coordinator.parameters.parameters_of_other_engines import MISPLACED
 from coordinator.parameters.request_decoding import QueryText
+from coordinator.parameters.searched_fields import not_searched, searched_fields, unsearched
 from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.value_parsers import (
     DIGITS,
@@ -115,8 +115,8 @@ def read_search_fields(draft: SearchDraft, value: Any) -> None:
     searchable = draft.configuration.searchable_fields
     if searchable is not None and len(unsearched(named, searchable)) == len(named):
         raise Mistake(not_searched(named[0].path, searchable))
-    draft.values["search_fields"] = named
-    draft.values["names_search_fields"] = True
+    draft.values["search_fields"] = searched_fields(named, searchable)
+    draft.values["named_search_fields"] = named
 
 
 def read_page(draft: SearchDraft, value: Any) -> None:
@@ -257,7 +257,11 @@ def read_fields(draft: SearchDraft, value: Any) -> None:
 
 def read_exclude_fields(draft: SearchDraft, value: Any) -> None:
     """Read `exclude_fields`."""
-    draft.values["exclude_fields"] = paths(value, draft.limits)
+    fields = paths(value, draft.limits)
+    if ALL_FIELDS in fields:
+        draft.values["fields"] = ()
+    else:
+        draft.values["exclude_fields"] = fields
 
 
 def read_show(draft: SearchDraft, value: Any) -> None:

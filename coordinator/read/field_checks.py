@@ -28,10 +28,11 @@ from common.curation_rules import Rule
 from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.query_syntax_tree import Range
+from common.search_option_parsers import ALL_FIELDS
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed, bits
-from coordinator.parameters.fields_not_searchable import unsearched
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
+from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.sort_keys import FROM_POINT
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.text.query_parser import NO_QUERY
@@ -114,13 +115,13 @@ async def _about_names(
     if parameters.rules:
         trees = state.index.configuration.hierarchies
         named = (*named, *_conditions_of(parameters.rules, trees))
-    searched: list[NamedField] = []
-    if parameters.names_search_fields:
-        fields = parameters.search_fields or ()
-        left_out = unsearched(fields, state.index.configuration.searchable_fields)  # named already
-        searched = [
-            NamedField("search_fields", one.path) for one in fields if one.path not in left_out
-        ]
+    fields = parameters.named_search_fields
+    left_out = unsearched(fields, state.index.configuration.searchable_fields)  # named already
+    searched = [
+        NamedField("search_fields", one.path)
+        for one in fields
+        if one.path != ALL_FIELDS and one.path not in left_out
+    ]
     unknown = await _unknown(cache, (*searched, *named), parameters, state)
     messages = [message for _, message in unknown]
     if parameters.key_filter is None:
@@ -234,14 +235,13 @@ async def _num_docs(cache: IndexCache, parameters: SearchParameters, state: Sear
 
 def _searches_some_field(cache: IndexCache, parameters: SearchParameters) -> bool:
     """Return whether some field that the request wants to be searched is known."""
-    if not parameters.names_search_fields:
-        return True
-    return any(cache.knows_path(one.path) for one in parameters.search_fields or ())
+    fields = parameters.named_search_fields
+    return not fields or any(one.path == ALL_FIELDS or cache.knows_path(one.path) for one in fields)
 
 
 def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> InvalidRequest:
     """Return the error about fields to search of which no item has any."""
-    names = [one.path for one in parameters.search_fields or ()]
+    names = [one.path for one in parameters.named_search_fields]
     known = cache.statistics.existing_fields
     texts = known.texts
     meant = known.nearest(names[0], texts)

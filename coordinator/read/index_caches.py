@@ -19,6 +19,7 @@ from common.analysis.analyzer import Analyzer
 from common.index_configuration import IndexConfiguration
 from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Filter
+from common.search_option_parsers import ALL_FIELDS
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
@@ -154,6 +155,6 @@ def _configured_fields(configuration: IndexConfiguration) -> frozenset[str]:
             *configuration.facets,
             *configuration.sorting_fields,
             *configuration.geo_fields,
-            *[one.path for one in configuration.searchable_fields or ()],
+            *[one.path for one in configuration.searchable_fields or () if one.path != ALL_FIELDS],
         )
     )

@@ -170,6 +170,6 @@ def _weight(path: str, fields: Sequence[SearchableField] | None) -> float:
     if fields is None:
         return 1.0
     for field in fields:
-        if path == field.path or path.startswith(field.path + "."):
+        if field.covered((path,)):
             return field.weight
     return 0.0

@@ -157,7 +157,7 @@ class Scatter:
             statistics = self._caches.statistics(cache, parameters.key_filter)
             known = statistics.known_query(parameters.query_key, state.horizon)
             scored = known or await self._scored_query(cache, statistics, parameters, state)
-        if parameters.field_needs or parameters.names_search_fields:
+        if parameters.field_needs or parameters.named_search_fields:
             await check_fields(cache, parameters, state)
         ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(

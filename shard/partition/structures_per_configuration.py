@@ -14,6 +14,7 @@ from common.facet_dictionary import FacetDictionary
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.protocol.messages import IndexEntry
+from common.search_option_parsers import ALL_FIELDS
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.field_registry import FieldRegistry
 
@@ -63,9 +64,10 @@ class Generation:
 def _structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
     """Return the settings that shape segments; the others act at query time."""
     searchable = configuration.searchable_fields
+    paths = {ALL_FIELDS} if searchable is None else {one.path for one in searchable}
     return (
         tuple(configuration.facets),
-        None if searchable is None else frozenset(one.path for one in searchable),
+        frozenset((ALL_FIELDS,) if ALL_FIELDS in paths else paths),
         frozenset(configuration.geo_fields),
         frozenset(configuration.nested),
     )

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from common.deadline import check_call
-from common.index_configuration import ALL_FIELDS
 from common.json.strings_by_path import texts_of
+from common.search_option_parsers import ALL_FIELDS
 from shard.read.field_languages import languages_of
 from shard.read.grapheme_clusters import last_cut
 from shard.read.marked_words import Marker, SplitText

@@ -186,7 +186,7 @@ class MixedSearches:
             (0.2, "prefix", ("none", "all")),
             (0.15, "infix", (True,)),
             (0.15, "typo_lengths", ([3, 5], [2, 3])),
-            (0.15, "search_fields", (["body"], ["tags^2", "title"])),
+            (0.15, "search_fields", (["body"], ["tags^2", "title"], ["body^2", "*"], ["*"])),
             (0.35, "sort", self._orders(buckets, number)),
             (0.25, "boost", self._boosts()),
             (0.3, "distinct", self._distinct()),

@@ -90,7 +90,7 @@ facet_settings = st.fixed_dictionaries(
 configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"aggregations": st.dictionaries(st.sampled_from(["f", "g", "o.b", "t"]), facet_settings)},
     optional={
-        "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"]]),
+        "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"], ["t^3", "*"]]),
         "sorting_fields": st.sampled_from([["f"], ["t", "g"]]),
         "typo_lengths": st.sampled_from([[4, 8], [3, 5], [6, 100]]),
         "infix": st.sampled_from([True, ["t"], ["u", "f"]]),

@@ -110,7 +110,10 @@ def test_every_string_is_searchable_unless_fields_are_named(index: Index) -> Non
     index.configure({"searchable_fields": ["b", "d"]})
     inside = [len(index.ids(query=word)) for word in ("one", "two", "three", "four")]
 
-    assert everything == [1, 1, 1, 1]
+    index.configure({"searchable_fields": ["a^3", "*"]})
+    others = [len(index.ids(query=word)) for word in ("one", "two", "three", "four")]
+
+    assert everything == others == [1, 1, 1, 1]
     assert named == [1, 0, 0, 1]
     assert inside == [0, 1, 1, 1]
 

@@ -276,8 +276,10 @@ def test_a_star_stands_for_all_fields(films: Index) -> None:
     assert films.get("search", fields="*").json["data"]["items"] == whole
     without = films.search(fields=["*"], exclude_fields=["tags"])["data"]["items"]
     assert without == [{n: one for n, one in item.items() if n != "tags"} for item in whole]
-    (warning,) = films.search(exclude_fields=["*"])["meta"]["warnings"]
-    assert warning == "exclude_fields names '*', in which no item has a value"
+    for excluded in ({"exclude_fields": ["id", "*"]}, {"fields": ["id"], "exclude_fields": "*"}):
+        nothing = films.search(**excluded)
+        assert nothing["data"]["items"] == [{}] * len(whole)
+        assert "warnings" not in nothing["meta"]
 
 
 def test_a_star_among_facet_fields_stands_for_all_facets(films: Index) -> None:
@@ -288,6 +290,24 @@ def test_a_star_among_facet_fields_stands_for_all_facets(films: Index) -> None:
         assert asked["data"]["aggregations"] == everything["data"]["aggregations"]
         assert asked["meta"].get("warnings") is None
     assert films.get("search", facet_fields="*", per_page=0).json["data"] == everything["data"]
+
+
+def test_a_star_among_search_fields_stands_for_all_others(films: Index) -> None:
+    asked: dict[str, Any] = {"query": "green", "show": ["score"], "per_page": 9}
+    expected = films.search(**asked)
+    for fields in ("*", ["*"], ["*", "name^1"]):
+        answer = films.search(**asked, search_fields=fields)
+        assert answer["data"] == expected["data"]
+        assert "warnings" not in answer["meta"]
+    weighted = films.search(**asked, search_fields=["*", "name^9"])
+    assert weighted["data"] == films.search(**asked, search_fields=["name^9", "*"])["data"]
+    assert weighted["pagination"] == expected["pagination"]
+    assert weighted["data"] != expected["data"]
+    (warning,) = films.search(**asked, search_fields=["nmae", "*"])["meta"]["warnings"]
+    assert warning.startswith("search_fields names 'nmae'")
+    path = f"/1/indexes/{films.name}/query"
+    reply = films.client.post(path, {"query": "green", "restrictSearchableAttributes": ["*"]})
+    assert (reply.status, reply.json["nbHits"]) == (200, expected["pagination"]["total"])
 
 
 def test_a_field_named_by_a_star_makes_no_others_known(films: Index) -> None:

@@ -176,11 +176,20 @@ def test_all_mistakes_are_reported_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize("fields", [["*"], ["name^3", "*"], {"*": 2}])
-def test_a_star_names_a_field_and_not_all(fields: object) -> None:
-    _, (warning,) = parse_configuration({"searchable_fields": fields}, DEFAULT_LIMITS)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["*"], None),
+        (["*^2"], (("*", 2.0),)),
+        (["*", "name^3"], (("name", 3.0), ("*", 1.0))),
+        ({"*": 0.5, "name": 2}, (("name", 2.0), ("*", 0.5))),
+    ],
+)
+def test_a_star_stands_for_all_other_fields_to_search(fields: object, expected: object) -> None:
+    configuration, warnings = parse_configuration({"searchable_fields": fields}, DEFAULT_LIMITS)
 
-    assert "to search all fields, leave it out" in warning
+    assert configuration.searchable_fields == expected
+    assert warnings == []
 
 
 def test_unknown_keys_are_warnings_not_mistakes() -> None:

@@ -100,12 +100,12 @@ class Oracle:
 
     def _cut_texts(self, item: Item) -> list[Text]:
         fields = self.configuration.get("searchable_fields")
-        names = None if fields is None else {name.partition("^")[0] for name in fields}
+        names = {"*"} if fields is None else {name.partition("^")[0] for name in fields}
         return [
             Text(path, words_in(value))
             for path, value, _ in leaves(item)
             if isinstance(value, str)
-            and (names is None or any(f"{path}.".startswith(f"{name}.") for name in names))
+            and ("*" in names or any(f"{path}.".startswith(f"{name}.") for name in names))
         ]
 
     def matches(self, parameters: Json) -> list[Item]:

@@ -337,10 +337,8 @@ def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tupl
         weights = dict.fromkeys(statistics.fields, 1.0)
     else:
         for one in named:
-            inside = one.path + "."
-            for path in statistics.fields:
-                if path == one.path or path.startswith(inside):
-                    weights.setdefault(path, one.weight)
+            for path in one.covered(statistics.fields):
+                weights.setdefault(path, one.weight)
     weighed = weigh_fields(statistics.fields, weights, statistics.num_docs)
     result = tuple(
         FieldWeight(path, one.weight, one.average_length) for path, one in sorted(weighed.items())

@@ -91,6 +91,4 @@ class SegmentBuilder:
     def _is_searched(self, path: str) -> bool:
         """Return whether a path, or an object around it, is among the searchable fields."""
         fields = self._configuration.searchable_fields
-        if fields is None:
-            return True
-        return any(path == field.path or path.startswith(field.path + ".") for field in fields)
+        return fields is None or any(field.covered((path,)) for field in fields)

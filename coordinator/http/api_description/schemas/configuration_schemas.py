@@ -88,7 +88,8 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
                     {"type": "object", "additionalProperties": WEIGHT_SCHEMA},
                 ]
             },
-            "The fields that a query searches, with weights; every string by default.",
+            'The fields that a query searches, with weights; "*": all others. By default, every '
+            "string.",
             ["name^4", "description"],
         ),
         sorting_fields=described(

@@ -1,4 +1,4 @@
-"""Which of the fields that a search names are searched at all (pure).
+"""Which fields a search searches, of those that it names (pure).
 
 The setting `searchable_fields` decides which fields' words are in the index, so a search in another
 field would find nothing. A field covers what is inside it: `author` covers `author.name`.
@@ -9,9 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from common.search_option_parsers import SearchableField
+from common.search_option_parsers import (
+    ALL_FIELDS,
+    EVERY_FIELD,
+    WEIGHT_MAX,
+    SearchableField,
+    all_fields_last,
+)
 
 _LISTED_CHARS_MAX: Final = 300
+
+
+def searched_fields(
+    named: Sequence[SearchableField], searchable: Sequence[SearchableField] | None
+) -> tuple[SearchableField, ...] | None:
+    """Return the fields that a search searches, each before those that it overrides; None: all.
+
+    "*" stands for all that the configuration searches and the request does not name, with the
+    weights of the configuration, times that of "*".
+
+    Args:
+        named: `search_fields` of a request.
+        searchable: those of the configuration; None: every text is searched.
+    """
+    *fields, last = all_fields_last(named)
+    if last.path != ALL_FIELDS:
+        return (*fields, last)
+    configured = (EVERY_FIELD,) if searchable is None else searchable
+    others = [
+        SearchableField(one.path, min(one.weight * last.weight, WEIGHT_MAX)) for one in configured
+    ]
+    return None if [*fields, *others] == [EVERY_FIELD] else (*fields, *others)
 
 
 def unsearched(
@@ -40,4 +68,6 @@ def not_searched(path: str, searchable: Sequence[SearchableField]) -> str:
 
 
 def _overlap(one: str, other: str) -> bool:
+    if ALL_FIELDS in (one, other):
+        return True
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
