@@ -9,6 +9,7 @@ An index and its items:
     value_kinds_and_facet_keys  the values of items; changes of stored ones: partial_updates
     query_syntax_tree  the abstract syntax of a search
     term_weights       statistics → weights
+    moments            texts that are dates, and when they are
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     item_placement     id → shard
     string_sort_kernels  texts by code points

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
+from common.moments import timestamp_of
 from common.value_kinds_and_facet_keys import ValueKind
 
 WEIGHT_MAX: Final = 1_000.0
@@ -88,24 +89,6 @@ class Boost(Struct, frozen=True, array_like=True):
     def depends_on_time(self) -> bool:
         """Whether the factor of an item changes with time."""
         return self.is_time and self.origin is None
-
-
-def timestamp_of(text: str) -> float | None:
-    """Return an ISO date, with or without a time, as seconds since 1970; None if it is invalid.
-
-    A year, or a year and a month, is its first moment; without a time zone it is UTC.
-    """
-    if len(text) == 4:
-        text += "-01-01"
-    elif len(text) == 7:
-        text += "-01"
-    if len(text) < 8 or not text.isascii():
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def parse_duration(value: Any) -> float | None:

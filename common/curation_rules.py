@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.boosts import timestamp_of
 from common.item_placement import canonical_id
 from common.limits import Limits
+from common.moments import timestamp_of
 from common.value_kinds_and_facet_keys import facet_key
 
 BURY_FACTOR: Final = 0.001

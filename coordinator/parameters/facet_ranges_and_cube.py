@@ -141,13 +141,19 @@ def _calendar_options(value: dict[str, Any], path: str) -> dict[str, Any]:
         return {"calendar": calendar}
     if not isinstance(time_zone, str) or not _is_time_zone(time_zone):
         raise Mistake(
-            'must be the name of a time zone, such as "Europe/Vienna" or "UTC"',
+            'must be the name of a zone of the tz database, such as "Europe/Vienna" or "UTC"',
             path=f"{path}.time_zone",
         )
     return {"calendar": calendar, "time_zone": time_zone}
 
 
 def _is_time_zone(name: str) -> bool:
+    """Return whether a text names a zone of the tz database.
+
+    Its folder has other files: the zone of the machine, and copies that count leap seconds.
+    """
+    if name.startswith(("posix", "right/")) or name in ("localtime", "Factory"):
+        return False
     try:
         ZoneInfo(name)
     except (OSError, ValueError, ZoneInfoNotFoundError):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.boosts import Boost, parse_boosts, timestamp_of, written
+from common.boosts import Boost, parse_boosts, written
 
 
 def parsed(value: dict[str, Any]) -> tuple[tuple[Boost, ...], list[tuple[str, str]]]:
@@ -84,23 +84,3 @@ def test_mistakes_say_what_would_be_valid(options: Any, path: str, message: str)
     ((where, what),) = mistakes
     assert where == path
     assert what.startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("text", "timestamp"),
-    [
-        ("1970-01-02", 86_400.0),
-        ("1970-01-01T00:01:00Z", 60.0),
-        ("1970-01-01T01:00:00+01:00", 0.0),
-        ("1970-01-01 00:00:01.5", 1.5),
-        ("1970-02", 31 * 86_400.0),
-        ("1971", 365 * 86_400.0),
-        ("1969-12-31", -86_400.0),
-        ("2026-02-30", None),
-        ("", None),
-        ("soon", None),
-        ("１９７０-01-01", None),
-    ],
-)
-def test_dates_are_timestamps(text: str, timestamp: float | None) -> None:
-    assert timestamp_of(text) == timestamp

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from common.errors import Forbidden, InvalidRequest, NotFound
+from common.moments import timestamp_of
 from common.query_syntax_tree import Filter
 from coordinator.http.security.tenant_tokens import signing_key
 from coordinator.parameters.filter_parser import parse_filter
@@ -202,15 +203,9 @@ def _expiry(document: Mapping[str, Any]) -> float | None:
 
 def _timestamp(timestamp: object) -> float:
     """Convert a future ISO date to seconds since 1970."""
-    if not isinstance(timestamp, str):
+    seconds = timestamp_of(timestamp) if isinstance(timestamp, str) else None
+    if seconds is None:
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z")
-    try:
-        parsed = datetime.fromisoformat(timestamp)
-        if parsed.tzinfo is None:
-            parsed = parsed.replace(tzinfo=UTC)
-        seconds = parsed.astimezone(UTC).timestamp()  # fails if the year does not exist in UTC
-    except (ValueError, OverflowError):
-        raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
     if seconds <= time.time():
         raise _wrong("expires_at", "must not be past")
     if seconds > _EXPIRY_MAX:

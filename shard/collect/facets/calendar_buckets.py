@@ -3,11 +3,11 @@
     2026-11-22                 year 2026   quarter 2026-Q4   month 2026-11   week 2026-W47
     2026-11-22T14:05:00+01:00  day 2026-11-22   hour 2026-11-22T14   6h 2026-11-22T12:00:00
 
-Years, quarters, months and days are the beginning of the text, as written. With a time zone, a text
-that has a time is converted first; one without an offset is taken as UTC. A date without a time
-belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 8601: they start on
-Monday, and the first one has a Thursday. 30 February is in a month, but in no week and on no day.
-A week as text, such as 2020-W01, is no date: it may begin or end in another year.
+`common/moments.py` says which texts are dates. Each is in the bucket in which it was written. With
+a time zone, a text that has a time is converted first; one without an offset is taken as UTC. A
+date without a time belongs to no zone, and to no shorter span than a day. Weeks are those of
+ISO 8601: they start on Monday, and the first one has a Thursday. 30 February is in a month, but in
+no week and on no day.
 
 The texts of a segment are read once; a text's code then leads to its bucket. A kernel finds texts
 that are in the same one: days, or hours and spans. Of these, Python parses the first. A merge of
@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from common.moments import WrittenMoment, WrittenTime, read_moment
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.iso_dates import spans_of
@@ -35,22 +36,10 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
 
-_PREFIXES: Final = {
-    "year": re.compile(r"\d{4}(?!\d|-[Ww]\d)", re.ASCII),
-    "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
-    "day": re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII),
-}
-"""What a text must begin with to have a bucket; the match is the bucket's key."""
-_MOMENT: Final = re.compile(
-    r"(\d{4})-(\d\d)(?:-(\d\d)(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?"
-    r" ?([Zz]|[+-]\d\d(?::?\d\d)?)?)?)?(?!\d)",
-    re.ASCII,
-)
 _FIXED: Final = re.compile(r"([1-9]\d{0,4})([smhd])", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = timedelta(days=1)
-_LEAP_SECOND: Final = 60
 _NAME_BYTES: Final = 100
 """Bytes of the name of a bucket."""
 
@@ -63,73 +52,55 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
         calendar: year, quarter, month, week, day, hour, or a span such as "6h".
         time_zone: the zone to convert to; None: the one in which the text was written.
     """
-    prefix = _PREFIXES.get("month" if calendar == "quarter" else calendar)
-    if prefix is not None and (time_zone is None or text[10:11] not in {"T", "t", " "}):
-        written = prefix.match(text)
-        if written is None or (calendar == "day" and not _is_date(written.group())):
-            return None
-        if calendar == "quarter":
-            return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
-        return written.group()
-    found = _MOMENT.match(text)
-    if found is None:
+    written = read_moment(text)
+    if written is None:
         return None
     try:
-        return _key_of(found, calendar, time_zone)
+        if time_zone is not None and written.time is not None:
+            written = _converted(written, ZoneInfo(time_zone))
+        return _key_of(written, calendar)
     except (ValueError, OverflowError):
         return None  # no such day or time, or outside the years 1 to 9999
 
 
-def _is_date(text: str) -> bool:
-    """Return whether a date exists."""
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+def _converted(written: WrittenMoment, zone: ZoneInfo) -> WrittenMoment:
+    """Return a moment with a time as it is written in another zone."""
+    moment = written.local()
+    there = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone)
+    time = WrittenTime(there.hour, there.minute, there.second, there.microsecond, None)
+    return WrittenMoment(there.year, there.month, there.day, time)
 
 
-def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str | None:
-    """Return the bucket of a moment found in a text, if it is precise enough."""
-    moment = _moment_of(found, time_zone)
-    day = moment.date().isoformat()
-    match calendar:
-        case "year":
-            return day[:4]
-        case "quarter":
-            return f"{day[:4]}-Q{(moment.month + 2) // 3}"
-        case "month":
-            return day[:7]
-    if found[3] is None:
+def _key_of(written: WrittenMoment, calendar: str) -> str | None:
+    """Return the bucket of a moment, if it is precise enough.
+
+    Raises:
+        ValueError: there is no such day or time.
+    """
+    year, month, day, time = written
+    if calendar == "year":
+        return f"{year:04}"
+    if month is None or not 1 <= month <= 12:
         return None
-    match calendar:
-        case "week":
-            year, week, _ = moment.isocalendar()
-            return f"{year:04}-W{week:02}"
-        case "day":
-            return day
-        case "hour":
-            return None if found[4] is None else f"{day}T{moment.hour:02}"
+    if calendar == "quarter":
+        return f"{year:04}-Q{(month + 2) // 3}"
+    if calendar == "month":
+        return f"{year:04}-{month:02}"
+    if day is None:
+        return None
+    date_of_day = date(year, month, day)
+    if calendar == "week":
+        iso_year, week, _ = date_of_day.isocalendar()
+        return f"{iso_year:04}-W{week:02}"
+    if calendar == "day":
+        return date_of_day.isoformat()
+    if calendar == "hour":
+        return None if time is None else f"{date_of_day}T{written.local().hour:02}"
     span = _span_of(calendar)
-    if found[4] is None and span % _DAY:
+    if time is None and span % _DAY:
         return None
+    moment = written.local().replace(tzinfo=None)
     return (_EPOCH + (moment - _EPOCH) // span * span).isoformat()
-
-
-def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
-    """Return the moment found, as local time."""
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    second -= second == _LEAP_SECOND
-    moment = datetime(year, month, 1 if found[3] is None else day, hour, minute, second)
-    if time_zone is None or found[4] is None:
-        return moment
-    offset = found[7]
-    written: timezone = UTC
-    if offset not in (None, "Z", "z"):
-        minutes = int(offset[1:3]) * 60 + int(offset[3:].lstrip(":") or 0)
-        written = timezone(timedelta(minutes=-minutes if offset[0] == "-" else minutes))
-    there = moment.replace(tzinfo=written).astimezone(ZoneInfo(time_zone))
-    return there.replace(tzinfo=None)
 
 
 def _span_of(calendar: str) -> timedelta:

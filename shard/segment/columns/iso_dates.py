@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.boosts import timestamp_of
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, F64Array, I32Array, I64Array, U8Array, int64, uint8
+from common.moments import timestamp_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

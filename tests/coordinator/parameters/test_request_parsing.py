@@ -84,6 +84,48 @@ def test_a_field_that_the_configuration_does_not_search_is_no_field_to_search() 
         assert parse_search(asked, configuration, DEFAULT_LIMITS).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("searchable", "asked", "expected"),
+    [
+        (["name^3", "text"], ["*"], (("name", 3.0), ("text", 1.0))),
+        (["name^3", "text"], "*", (("name", 3.0), ("text", 1.0))),
+        (["name^3", "text"], ["*^2", "text^5"], (("text", 5.0), ("name", 6.0), ("text", 2.0))),
+        (["name^800"], ["*^2"], (("name", 1000.0),)),
+        (["name^3", "*"], ["*"], (("name", 3.0), ("*", 1.0))),
+        (["name^3", "*"], ["text^2"], (("text", 2.0),)),
+        (None, ["*"], None),
+        (None, ["*^2"], (("*", 2.0),)),
+        (None, ["*", "name^3"], (("name", 3.0), ("*", 1.0))),
+    ],
+)
+def test_a_star_stands_for_the_fields_that_the_configuration_searches(
+    searchable: Any, asked: Any, expected: Any
+) -> None:
+    document = {} if searchable is None else {"searchable_fields": searchable}
+    configuration, _ = parse_configuration(document, DEFAULT_LIMITS)
+    found = parse_search({"search_fields": asked}, configuration, DEFAULT_LIMITS)
+    assert (found.search_fields, found.warnings) == (expected, ())
+
+
+def test_a_field_that_is_not_searched_is_a_warning_beside_a_star() -> None:
+    found = search(query="sea", search_fields=["studio", "*"])
+    assert found.search_fields is not None
+    (warning,) = found.warnings
+    assert warning.startswith("search_fields names 'studio', which searchable_fields")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["localtime", "posixrules", "posix/Europe/Vienna", "right/UTC", "Factory", "tzdata.zi", ""]
+    + ["Europe", "Europe/Wien", "../UTC", "/etc/localtime", "+01:00", "U\0TC"],
+)
+def test_a_time_zone_is_one_of_the_tz_database(name: str) -> None:
+    with pytest.raises(InvalidRequest, match='such as "Europe/Vienna" or "UTC"'):
+        search(facet_ranges={"made": {"calendar": "day", "time_zone": name}})
+    for known in ("UTC", "Europe/Vienna", "EST5EDT", "Etc/GMT+1"):
+        search(facet_ranges={"made": {"calendar": "day", "time_zone": known}})
+
+
 def test_items_share_the_bytes_that_a_page_may_mark() -> None:
     most = DEFAULT_LIMITS.marked_page_bytes_max
     for per_page in (0, 1, 10, 1_000):

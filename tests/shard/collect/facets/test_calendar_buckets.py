@@ -21,7 +21,13 @@ from shard.collect.facets.calendar_buckets import bucket_of
         ("2024-06-30T23:30:00-02:00", ("2024", "2024-Q2", "2024-06", "2024-W26", "2024-06-30")),
         ("2020-W05", (None, None, None, None, None)),
         ("2020-w05-3", (None, None, None, None, None)),
-        ("2020-winter", ("2020", None, None, None, None)),
+        ("20240229", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
+        ("20240229T100000Z", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
+        ("2024-02-03T25:00", ("2024", "2024-Q1", "2024-02", "2024-W05", "2024-02-03")),
+        ("202402", (None, None, None, None, None)),
+        ("2020-winter", (None, None, None, None, None)),
+        ("2024-06-30 noon", (None, None, None, None, None)),
+        ("2024-06-30 10:00 PM", (None, None, None, None, None)),
         ("soon", (None, None, None, None, None)),
     ],
 )
@@ -53,7 +59,6 @@ _DAY_ONLY = ("2024-06-30", None, None, None, "T00:00:00")
         ("2024-06-30t21:05z", "Europe/Vienna", _LATE),
         ("2024-06-30 23:59:60Z", None, _LATE),
         ("2024-06-30", None, _DAY_ONLY),
-        ("2024-06-30 noon", None, _DAY_ONLY),
         ("2024-06-30", "Europe/Vienna", _DAY_ONLY),
     ],
 )

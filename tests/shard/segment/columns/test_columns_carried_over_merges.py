@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
-from common.boosts import timestamp_of
+from common.moments import timestamp_of
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.boosts import timestamp_of
 from common.key_arena import KeyArena
+from common.moments import timestamp_of
 from common.protocol.messages import RangeRequest
 from shard.collect.facets import calendar_buckets as calendar_buckets_module
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets
