@@ -38,6 +38,7 @@ class Conditions:
         clauses: every one must be met.
         selected: by facet, the values that `filters` requires.
         fields: fields to check for values that can be compared, with the parameter that names each.
+        tested_fields: fields of `filters` that are only tested for existence, likewise.
         excluded: such fields of `not_filters`: if no item has one, nothing is excluded.
         chosen_nodes: of each tree, those that `filters` requires.
         objects: reads the values of all conditions, whose number is limited.
@@ -53,12 +54,14 @@ class Conditions:
         "fields",
         "objects",
         "selected",
+        "tested_fields",
     )
 
     def __init__(self, configuration: IndexConfiguration, limits: Limits) -> None:
         self.clauses: list[FilterClause] = []
         self.selected: dict[str, frozenset[str]] = {}
         self.fields: dict[str, str] = {}
+        self.tested_fields: dict[str, str] = {}
         self.excluded: list[NamedField] = []
         self.chosen_nodes: dict[str, frozenset[str]] = {}
         self.objects = FilterObjects(limits)
@@ -105,7 +108,9 @@ class Conditions:
                 continue
             check_objects(condition, self._configuration, path)
             if facet is None and not _is_of_objects(wanted):
-                self.fields[name] = f"filters.{name}"
+                is_compared = name in scalar_fields_of(condition)
+                named = self.fields if is_compared else self.tested_fields
+                named[name] = f"filters.{name}"
             if shown is not None and keys:
                 self._select(name, keys)
             is_left_out = name == cube_field or (is_any and (shown is not None or name in ranges))

@@ -79,6 +79,8 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
         values["selected"] = conditions.selected
     if conditions.fields:
         values["filter_fields"] = conditions.fields
+    if conditions.tested_fields:
+        values["tested_fields"] = conditions.tested_fields
     if conditions.excluded:
         values["not_filter_fields"] = tuple(conditions.excluded)
     if draft.marks:

@@ -26,7 +26,14 @@ from common.protocol.messages import (
 )
 from common.query_syntax_tree import AllOf, AnyOf, Filter, Range, Same
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
-from coordinator.parameters.field_needs import BOOST, NUMBERS, FieldNeed, bits, kinds_counted
+from coordinator.parameters.field_needs import (
+    ANYTHING,
+    BOOST,
+    NUMBERS,
+    FieldNeed,
+    bits,
+    kinds_counted,
+)
 from coordinator.parameters.filter_objects import comparisons_of
 from coordinator.parameters.request_decoding import RawParameters
 
@@ -248,6 +255,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     filter_fields: Mapping[str, str] = MappingProxyType({})
     """Restricted fields that are not facets, with the parameter that names them ("filters.year",
     "filter"): if such a field has no scalar values either, the request is wrong."""
+    tested_fields: Mapping[str, str] = MappingProxyType({})
+    """Likewise, fields of `filters` that are only tested for existence: they may be objects."""
     selected: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
     facets: tuple[FacetSpec, ...] = ()
@@ -410,6 +419,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     def _field_needs(self) -> Iterator[FieldNeed]:
         for name, param in self.filter_fields.items():
             yield FieldNeed(name, 0, "", param, code="unknown_facet")
+        for name, param in self.tested_fields.items():
+            yield FieldNeed(name, ANYTHING, "", param, code="unknown_facet")
         for key in self.sort:
             if key.field is not None and key.point is None:
                 yield FieldNeed(key.field, 0, "sort by", self.sort_param, code="unknown_sort_field")

@@ -144,7 +144,13 @@ def read_cursor(draft: SearchDraft, value: Any) -> None:
 
 def read_sort_field(draft: SearchDraft, value: Any) -> None:
     """Read `sort_field`."""
-    draft.sort_field = check_field(value, draft.limits)
+    field = check_field(value, draft.limits)
+    if field in draft.configuration.geo_fields:
+        raise Mistake(
+            f'names points, which have no order; sort takes "{field[:100]}(48.2,16.4)", for '
+            "example: the distance from one"
+        )
+    draft.sort_field = field
 
 
 def read_order(draft: SearchDraft, value: Any) -> None:
@@ -224,7 +230,7 @@ def read_min_score(draft: SearchDraft, value: Any) -> None:
 def read_distinct(draft: SearchDraft, value: Any) -> None:
     """Read `distinct`."""
     if isinstance(value, str) and not value.startswith("{"):
-        draft.values["distinct"] = Distinct(check_field(value, draft.limits))
+        draft.values["distinct"] = Distinct(_grouping_field(draft, value))
         return
     if isinstance(value, str):
         value = json_of_text(value)
@@ -236,7 +242,7 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
     if facets_by not in (None, "items", "groups"):
         raise Mistake('must be "items" or "groups"', path=".facets_by")
     draft.values["distinct"] = Distinct(
-        check_field(options.get("field"), draft.limits, ".field"),
+        _grouping_field(draft, options.get("field"), ".field"),
         1 if limit is None else integer(limit, 1, "distinct_max", draft.limits, ".limit"),
         facets_by == "groups",
     )
@@ -246,6 +252,14 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
         draft.values["group_hits"] = integer(hits, 1, "distinct_max", draft.limits, ".hits")
     elif has_sizes:
         draft.values["group_hits"] = 0
+
+
+def _grouping_field(draft: SearchDraft, value: Any, path: str = "") -> str:
+    """Return a field whose values tell groups apart; points are none."""
+    field = check_field(value, draft.limits, path)
+    if field in draft.configuration.geo_fields:
+        raise Mistake("names points, which do not tell items apart", path=path)
+    return field
 
 
 def read_fields(draft: SearchDraft, value: Any) -> None:
@@ -327,6 +341,11 @@ def read_facets(draft: SearchDraft, value: Any) -> None:
         **{name: settings[name] for name in settings if name in draft.facets},
     }
     for name in draft.field_facets:
+        if name in draft.configuration.geo_fields:
+            raise Mistake(
+                'has points, which are counted by facet_ranges: {"grid": 6}, for example',
+                path=f".{name[:100]}",
+            )
         draft.conditions.fields[name] = f"facets.{name}"
 
 

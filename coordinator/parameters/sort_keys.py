@@ -178,6 +178,12 @@ def _field_key(parts: _Parts, path: str, configuration: IndexConfiguration) -> S
     if point is not None and name not in configuration.geo_fields:
         known = ", ".join(configuration.geo_fields) or "none"
         raise Mistake(f"names no field of points; these are {known[:500]}", path=path)
+    if point is None and name in configuration.geo_fields:
+        raise Mistake(
+            f'names points, which have no order; write "{name[:100]}(48.2,16.4)", for example, to '
+            "sort by the distance from one",
+            path=path,
+        )
     collation = parts.collation
     if collation is None:
         collation = "" if point else configuration.collation_of(name)

@@ -30,7 +30,7 @@ from common.nearest_name import GUESSES_MAX
 from common.query_syntax_tree import Range
 from common.search_option_parsers import ALL_FIELDS
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed, bits
+from coordinator.parameters.field_needs import ANYTHING, BOOST, NUMBERS, TEXTS, FieldNeed, bits
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.sort_keys import FROM_POINT
@@ -258,14 +258,20 @@ def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> FieldNeed |
 
     The boosts of the configuration may name fields that no item has yet.
     """
-    counted = cache.statistics.existing_fields.kinds
     for need in parameters.field_needs:
-        kinds = need.kinds
-        if counted.get(need.field, 0) & kinds if kinds else cache.knows_field(need.field):
+        if _is_met(cache, need):
             continue
         if need.purpose != BOOST or parameters.boosts != cache.configuration.boosts:
             return need
     return None
+
+
+def _is_met(cache: IndexCache, need: FieldNeed) -> bool:
+    if need.kinds == ANYTHING:
+        return cache.knows_path(need.field)
+    if need.kinds:
+        return bool(cache.statistics.existing_fields.kinds.get(need.field, 0) & need.kinds)
+    return cache.knows_field(need.field)
 
 
 def _error(cache: IndexCache, need: FieldNeed) -> InvalidRequest:
@@ -297,8 +303,6 @@ def _order_meant(field: str, geo_fields: Sequence[str]) -> str | None:
     if other := _OTHER_ORDER.fullmatch(field):
         name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
         return f'; write "{name[:100]}:{order}"'
-    if field in geo_fields:
-        return f'; it has points: write "{field[:100]}(48.2,16.4)", for example'
     if geo_fields and (point := FROM_POINT.fullmatch(field)):
         return f'; write "{geo_fields[0][:100]}({point[2]},{point[3]})"'
     return None

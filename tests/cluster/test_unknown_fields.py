@@ -144,7 +144,6 @@ def test_order_as_other_programs_write_it_is_answered_with_ours(films: Index, ke
 def test_an_order_by_points_is_answered_with_one_by_distance(films: Index) -> None:
     films.put([{"id": 8, "at": {"lat": 1, "lng": 2}}])
     for geo_fields, key, meant in (
-        (["at"], "at:desc", '; it has points: write "at(48.2,16.4)", for example'),
         (["at"], "_geo(1,2):desc", '; write "at(1,2)"'),
         ([], "_geo(1,2)", ""),
     ):
@@ -152,6 +151,40 @@ def test_an_order_by_points_is_answered_with_one_by_distance(films: Index) -> No
         error = error_of(films.post("search", {"sort": key}))
         known = "fields with values are at.lat, at.lng, id, name, rating, seen, tags, year"
         assert error["message"].endswith(known + meant)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"sort": "at:desc"}, 'sort[0] names points, which have no order; write "at(48.2,16.4)"'),
+        ({"sort_field": "at"}, "sort_field names points, which have no order; sort takes"),
+        ({"distinct": "at"}, "distinct names points, which do not tell items apart"),
+        ({"distinct": {"field": "at"}}, "distinct.field names points"),
+        ({"facets": {"at": {}}}, "facets.at has points, which are counted by facet_ranges"),
+        ({"facet_ranges": {"at": {"interval": 1}}}, "facet_ranges.at must be"),
+        ({"boost": {"at": {"log": 1}}}, "boost.at has points"),
+    ],
+)
+def test_points_are_no_values_whatever_else_items_have_there(
+    films: Index, asked: Any, message: str
+) -> None:
+    """With `null` in the field of one item, some of these were let through."""
+    films.configure({"geo_fields": ["at"]})
+    for other in ({"lat": 1, "lng": 2}, None, "a text", 5):
+        films.put([{"id": 8, "at": other}])
+        assert error_of(films.post("search", asked))["message"].startswith(message)
+
+
+def test_filters_find_that_a_point_or_an_object_exists(films: Index) -> None:
+    films.configure({"geo_fields": ["at"]})
+    films.put([{"id": 8, "at": {"lat": 1, "lng": 2}}, {"id": 9, "maker": {"name": "Ann"}}])
+    for field, found in (("at", [8]), ("maker", [9])):
+        assert films.ids(filters={field: {"exists": True}}) == found
+        assert films.ids(filter=f"{field} EXISTS") == found
+        assert len(films.ids(filters={field: {"exists": False}}, per_page=99)) == 7
+    for exists in (True, False):
+        error = error_of(films.post("search", {"filters": {"makre": {"exists": exists}}}))
+        assert (error["code"], error["param"]) == ("unknown_facet", "filters.makre")
 
 
 def test_a_mistyped_index_is_answered_with_the_nearest(films: Index) -> None:

@@ -116,8 +116,10 @@ def test_a_field_that_is_not_searched_is_a_warning_beside_a_star() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["localtime", "posixrules", "posix/Europe/Vienna", "right/UTC", "Factory", "tzdata.zi", ""]
-    + ["Europe", "Europe/Wien", "../UTC", "/etc/localtime", "+01:00", "U\0TC"],
+    [
+        *("localtime", "posixrules", "posix/Europe/Vienna", "right/UTC", "Factory", "tzdata.zi"),
+        *("", "Europe", "Europe/Wien", "../UTC", "/etc/localtime", "+01:00", "U\0TC"),
+    ],
 )
 def test_a_time_zone_is_one_of_the_tz_database(name: str) -> None:
     with pytest.raises(InvalidRequest, match='such as "Europe/Vienna" or "UTC"'):
