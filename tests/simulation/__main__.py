@@ -8,6 +8,7 @@ start after a power cut without the log.
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def main() -> int:
             print(str(error).splitlines()[0][:1500], flush=True)
         else:
             print(f"{seed} {time.monotonic() - started:.1f} s {outcome}", flush=True)
+        gc.collect()
     print(f"failed: {failed}")
     return bool(failed)
 

@@ -49,7 +49,7 @@ class EventLoop(asyncio.BaseEventLoop):
 
     def _run_one(self) -> None:
         """Wait for a callback, and run it."""
-        self._world.pause(self._has_ready, self._next_timer())
+        self._world.pause(self._ready.__len__, self._next_timer())
         timers = self._scheduled
         while timers and timers[0].when() <= self._world.now:
             timer = heapq.heappop(timers)
@@ -59,9 +59,6 @@ class EventLoop(asyncio.BaseEventLoop):
             handle = self._ready.popleft()
             if not handle.cancelled():
                 handle._run()
-
-    def _has_ready(self) -> bool:
-        return bool(self._ready)
 
     def _next_timer(self) -> float:
         timers = self._scheduled

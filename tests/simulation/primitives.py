@@ -70,7 +70,7 @@ class Condition:
     def __init__(self, world: World, lock: Lock | None = None) -> None:
         self._world = world
         self._lock = Lock(world, is_reentrant=True) if lock is None else lock
-        self._waiting: list[list[bool]] = []
+        self._waiting: list[Strand] = []
 
     def __enter__(self) -> bool:
         return self._lock.acquire()
@@ -85,15 +85,18 @@ class Condition:
 
     def wait(self, timeout: float | None = None) -> bool:
         world = self._world
-        ticket = [False]
-        self._waiting.append(ticket)
+        me = world.current
+        self._waiting.append(me)
         self._lock.release()
         try:
-            world.pause(lambda: ticket[0], math.inf if timeout is None else world.now + timeout)
+            at = math.inf if timeout is None else world.now + timeout
+            world.pause(lambda: me not in self._waiting, at, is_woken=True)
         finally:
-            self._waiting = [one for one in self._waiting if one is not ticket]
+            is_notified = me not in self._waiting
+            if not is_notified:
+                self._waiting.remove(me)
             self._lock.acquire()
-        return ticket[0]
+        return is_notified
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         end = math.inf if timeout is None else self._world.now + timeout
@@ -104,8 +107,7 @@ class Condition:
         return True
 
     def notify(self, n: int = 1) -> None:
-        for ticket in self._waiting[:n]:
-            ticket[0] = True
+        self._world.wake(self._waiting[:n])
         self._waiting = self._waiting[n:]
 
     def notify_all(self) -> None:
@@ -188,6 +190,7 @@ class Executor:
             raise RuntimeError("cannot schedule new futures after shutdown")
         outcome = Outcome(self._world)
         self._waiting.append((outcome, lambda: function(*args, **kwargs)))
+        self._world.wake(self._workers)
         if len(self._waiting) > self._num_idle and len(self._workers) < self._max_workers:
             name = f"{self._name}-{len(self._workers)}"
             self._workers.append(self._world.spawn(self._process, name, self._work))
@@ -198,6 +201,7 @@ class Executor:
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._is_shut = True
+        self._world.wake(self._workers)
         if wait and not all(worker.is_done for worker in self._workers):
             self._world.pause(lambda: all(worker.is_done for worker in self._workers))
 
@@ -206,7 +210,7 @@ class Executor:
             self._begin()
         while True:
             self._num_idle += 1
-            self._world.pause(lambda: bool(self._waiting) or self._is_shut)
+            self._world.pause(lambda: self._waiting or self._is_shut, is_woken=True)
             self._num_idle -= 1
             if not self._waiting:
                 return

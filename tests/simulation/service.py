@@ -214,7 +214,7 @@ class Machine:
         while True:
             process = self._processes.get(slot)
             if process is not None:
-                world.pause(partial(_has_gone, process))
+                world.wait_gone(process)
                 if process.status not in (None, 0, EXIT_STORAGE_FAILED):
                     raise AssertionError(f"{process.name} ended with status {process.status}")
                 self._close_environments(process)
@@ -253,11 +253,11 @@ class Machine:
         processes = list(self._processes.values())
         for process in processes:
             world.kill(process, why)
-        world.pause(lambda: all(map(_has_gone, processes)))
+        world.wait_gone(*processes)
         for process in processes:
             self._close_environments(process)
         first = self.start(f"joiner{self._suffix}", change)[0]
-        world.pause(partial(_has_gone, first))
+        world.wait_gone(first)
         if self.settings.has_placed_shards:
             self.slots = {-1, *shards_to_run(self.settings)}
         self.is_down = False
@@ -272,10 +272,6 @@ class Machine:
             self.world.kill(self._everybody[pid], f"signal {number}")
         elif pid not in self._everybody or self._everybody[pid].is_dead:
             raise ProcessLookupError(pid)
-
-
-def _has_gone(process: Process) -> bool:
-    return process.is_dead and not process.strands
 
 
 class _LogHandler(logging.Handler):

@@ -95,8 +95,8 @@ def explained(world: World, command: str = "") -> Iterator[None]:
     Raises:
         SimulationFailed: the body fails.
     """
-    gc.collect()
-    gc.disable()  # when garbage goes must not depend on what ran before
+    gc.disable()  # when garbage goes must not depend on what ran before,
+    gc.freeze()  # nor what goes when this world is taken down, which is quick then
     try:
         yield
     except (KeyboardInterrupt, pytest.fail.Exception):
@@ -107,6 +107,7 @@ def explained(world: World, command: str = "") -> Iterator[None]:
             lines.append(f"again: {command}")
         raise SimulationFailed("\n".join(lines)) from error
     finally:
+        gc.unfreeze()
         gc.enable()
 
 
@@ -146,7 +147,9 @@ def run_all(machine: Machine, *jobs: Any) -> None:
         machine.start(f"client {number}", partial(_given, job))[0]
         for number, job in enumerate(jobs)
     ]
-    machine.world.run(lambda: all(process.is_dead for process in processes))
+    for process in processes:
+        process.awaited_by.append(machine.world.current)
+    machine.world.run(lambda: all(process.is_dead for process in processes), is_woken=True)
 
 
 def _given(job: Any) -> Any:

@@ -8,6 +8,10 @@ event loop, when it waits for a lock, a condition or a future, at every fault po
 all strands that could go on. So one seed is one schedule, the same every time, and other seeds are
 other schedules.
 
+A strand that waits says what for. Most conditions are asked at every step; where it is known what
+makes one true, that wakes the strand, which is asked no more until then: most strands of a world
+are idle workers.
+
 Time is virtual: a step costs some random microseconds, and when no strand can go on it jumps to the
 next moment at which one can. Ten seconds of a hanging disk cost nothing.
 
@@ -24,8 +28,10 @@ import math
 import random
 import threading
 import zlib
+from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 STEP_SECONDS_MAX = 60e-6
@@ -52,6 +58,7 @@ class Process:
         stopped_until: it gets no processor time before (SIGSTOP, swapping, a paused machine).
         steps_left: how many steps it has still to live, if its death is planned.
         on_death: called when it dies, before its strands unwind.
+        awaited_by: strands that are woken when it dies, and when its last strand has ended.
         status: exit status, if it ended by itself.
     """
 
@@ -63,20 +70,31 @@ class Process:
         self.stopped_until = 0.0
         self.steps_left: int | None = None
         self.on_death: list[Callable[[], None]] = []
+        self.awaited_by: list[Strand] = []
         self.status: int | None = None
         self.environments: list[Any] = []
 
 
 class Strand:
-    """One line of execution."""
+    """One line of execution.
+
+    Attributes:
+        number: strands of a world are in the order of their numbers.
+        until: it can go on when this is true, or at `at`.
+        is_woken: who makes `until` true wakes this strand.
+        is_asleep: whether it is not asked before it is woken.
+    """
 
     def __init__(
         self, world: World, process: Process, name: str, function: Callable[[], Any] | None
     ) -> None:
         self.process = process
         self.name = name
-        self.until: Callable[[], bool] | None = None
+        self.number = next(world.strand_numbers)
+        self.until: Callable[[], object] | None = None
         self.at = -math.inf
+        self.is_woken = False
+        self.is_asleep = False
         self.is_done = False
         self.encoded_name = name.encode()
         self.turn = threading.Lock()  # held, but for the moment in which the baton comes
@@ -100,8 +118,7 @@ class Strand:
         except BaseException as error:
             world.fail(error)
         self.is_done = True
-        world.strands.remove(self)
-        self.process.strands.remove(self)
+        world.remove(self)
         world.hand_over()
 
 
@@ -131,9 +148,12 @@ class World:
         self._is_verbose = is_verbose
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
+        self.strand_numbers = itertools.count()
         self.itself = Process("world", 1)
         self._main = Strand(self, self.itself, "main", None)
         self.strands.append(self._main)
+        self._asked = [self._main]
+        """Those that are not asleep, in order."""
         self.current = self._main
 
     # --- strands
@@ -149,15 +169,45 @@ class World:
         strand = Strand(self, process, f"{process.name}/{name}", function)
         process.strands.append(strand)
         self.strands.append(strand)
+        self._asked.append(strand)
         strand.start()
         return strand
 
-    def pause(self, until: Callable[[], bool] | None = None, at: float = math.inf) -> None:
+    def remove(self, strand: Strand) -> None:
+        """Forget a strand, which has ended."""
+        process = strand.process
+        self.strands.remove(strand)
+        self._asked.remove(strand)
+        process.strands.remove(strand)
+        if not process.strands:
+            self.wake(process.awaited_by)
+
+    def wake(self, strands: Iterable[Strand]) -> None:
+        """Ask strands again whether they can go on."""
+        for strand in strands:
+            if strand.is_asleep:
+                strand.is_asleep = False
+                insort(self._asked, strand, key=attrgetter("number"))
+
+    def wait_gone(self, *processes: Process) -> None:
+        """Pause until processes are dead, and all of their strands have ended."""
+        for process in processes:
+            process.awaited_by.append(self.current)
+        self.pause(lambda: all(one.is_dead and not one.strands for one in processes), is_woken=True)
+
+    def pause(
+        self,
+        until: Callable[[], object] | None = None,
+        at: float = math.inf,
+        *,
+        is_woken: bool = False,
+    ) -> None:
         """Let others run.
 
         Args:
             until: go on when it is true (it must have no effects).
             at: go on at this time even so. With neither, go on at any time.
+            is_woken: who makes `until` true calls `wake`, so it is not asked at every step.
 
         Raises:
             Killed: this process has been killed.
@@ -166,6 +216,7 @@ class World:
         if me.process.is_dead:
             raise Killed
         me.until = until
+        me.is_woken = is_woken
         me.at = -math.inf if until is None and at == math.inf else at
         chosen = self._choose()
         if chosen is not me:
@@ -187,8 +238,15 @@ class World:
         self.current = self._choose()
         self.current.turn.release()
 
-    def run(self, until: Callable[[], bool], seconds: float = math.inf) -> bool:
+    def run(
+        self, until: Callable[[], bool], seconds: float = math.inf, *, is_woken: bool = False
+    ) -> bool:
         """Let the world run; called by its creator.
+
+        Args:
+            until: as of `pause`.
+            seconds: at most.
+            is_woken: as of `pause`.
 
         Returns:
             Whether it became true within that (virtual) time.
@@ -196,7 +254,7 @@ class World:
         Raises:
             Whatever went wrong in the world.
         """
-        self.pause(lambda: self.failure is not None or until(), self.now + seconds)
+        self.pause(until, self.now + seconds, is_woken=is_woken)  # goes on at a failure, too
         if self.failure is not None:
             raise self.failure
         return until()
@@ -211,6 +269,7 @@ class World:
             return
         self.note(f"{process.name} (pid {process.pid}) ends: {why}")
         process.is_dead = True
+        self.wake((*process.strands, *process.awaited_by))
         for function in process.on_death:
             function()
 
@@ -220,6 +279,7 @@ class World:
             if process is not self.itself:
                 process.on_death.clear()
                 process.is_dead = True
+        self.wake(self.strands)
         self._events.clear()
         self.failure = None
         self.pause(lambda: len(self.strands) == 1)
@@ -229,6 +289,7 @@ class World:
         if self.failure is None:
             self.note(f"FAILURE {type(error).__name__}: {error}")
             self.failure = error
+            self.wake((self._main,))
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
@@ -275,7 +336,8 @@ class World:
         """Return the strands that can go on now; asked at every step, so it makes few calls."""
         now = self.now
         ready = []
-        for strand in self.strands:
+        has_sleepers = False
+        for strand in self._asked:
             process = strand.process
             if process.is_dead:
                 ready.append(strand)
@@ -283,17 +345,22 @@ class World:
                 until = strand.until
                 if now >= strand.at or (until is not None and until()):
                     ready.append(strand)
+                elif strand.is_woken and strand.at == math.inf:
+                    strand.is_asleep = has_sleepers = True
+        if has_sleepers:
+            self._asked = [strand for strand in self._asked if not strand.is_asleep]
         return ready
 
     def _jump(self) -> None:
         """Let time pass until something can happen."""
-        moments = [self._events[0][0]] if self._events else []
-        for strand in self.strands:
-            at = max(strand.at, strand.process.stopped_until)
-            if strand.until is not None and strand.process.stopped_until > self.now:
-                at = strand.process.stopped_until  # it may be able to go on then
-            moments.append(at)
-        moment = min(moments)
+        moment = self._events[0][0] if self._events else math.inf
+        now = self.now
+        for strand in self._asked:
+            at, stopped_until = strand.at, strand.process.stopped_until
+            if stopped_until > now and (strand.until is not None or stopped_until > at):
+                at = stopped_until  # it may be able to go on then
+            if at < moment:
+                moment = at
         if moment == math.inf:
             raise Stuck("; ".join(strand.name for strand in self.strands))
         self.now = max(self.now, moment)
