@@ -336,6 +336,41 @@ def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> No
     assert [one["key"] for one in answer["data"]["aggregations"]["code"]["buckets"]] == ["ours"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ("_geoRadius(48,16,2000)", "points of '_geo'; the geo_fields of the configuration are at"),
+        ("NOT _geoRadius(48,16,2000)", "points of '_geo'"),
+        ("NOT sizes{size = M}", "one element of 'sizes'; the nested fields"),
+        ("NOT _count(sizes) >= 1", "counts the values of 'sizes'"),
+    ],
+)
+def test_a_filter_that_an_index_does_not_support_lets_nothing_through(
+    tenant_clients: tuple[Client, Client], condition: str, named: str
+) -> None:
+    """Of points of another field, NOT let everything through."""
+    root, _ = tenant_clients
+    root.post("/placed/configuration", {"geo_fields": ["at"]})
+    root.post("/placed/items", [{"id": 1, "at": {"lat": 48, "lng": 16}}])
+    key = root.post("/_keys", {"actions": ["search"], "filter": condition}).json["key"]
+    client = root.__class__(root.port)
+    client.headers["x-api-key"] = key
+    search = {"index": "placed"}
+    for reply in (
+        client.get("/placed/search"),
+        client.get("/placed/items/1"),
+        client.get("/placed/items"),
+        client.post("/_search", {"searches": [search]}),
+        client.post("/1/indexes/placed/query", {}),
+    ):
+        assert reply.status == 403
+        assert named in json.dumps(reply.json)
+    allowed = {"actions": ["search"], "filter": "_geoRadius(at,48,16,2000)"}
+    client.headers["x-api-key"] = root.post("/_keys", allowed).json["key"]
+    assert client.search("placed")["pagination"]["total"] == 1
+    client.close()
+
+
 def test_a_tenant_cannot_give_items_to_another(tenant_clients: tuple[Client, Client]) -> None:
     root, _ = tenant_clients
     root.post("/given/configuration", {"aggregations": {"tenant": {}}})

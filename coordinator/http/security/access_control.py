@@ -37,13 +37,16 @@ from coordinator.http.security.api_keys import (
 from coordinator.http.security.cors import AllowedOrigins
 from coordinator.http.security.host_and_origin import AllowedHosts
 from coordinator.http.security.tenant_tokens import TOKEN, both, earlier, read_token
+from coordinator.parameters.filter_objects import check_objects
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.value_parsers import Mistake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multidict import CIMultiDictProxy
 
+    from common.query_syntax_tree import Filter
     from coordinator.catalog.catalog import Catalog, Index
     from coordinator.settings import Settings
 
@@ -223,7 +226,7 @@ class Guard:
         other names exist.
 
         Raises:
-            Forbidden: the key is for other indexes.
+            Forbidden: the key is for other indexes, or its filter is.
             NotFound: `index_not_found`.
             Unavailable: another host may have created it.
         """
@@ -241,7 +244,27 @@ class Guard:
             raise
         if not caller.may_use(index.name):
             self.check_index(caller, name)
+        if caller.filter is not None:
+            _check_filter(caller.filter, index)
         return index
+
+
+def _check_filter(condition: Filter, index: Index) -> None:
+    """Check that an index supports a key's filter.
+
+    A key may cover indexes that do not exist yet. In one without this field of points, a radius
+    would find no items, and its negation all of them.
+
+    Raises:
+        Forbidden: it does not.
+    """
+    try:
+        check_objects(condition, index.configuration)
+    except Mistake as mistake:
+        raise Forbidden(
+            f"the filter of the API key {mistake.message}",
+            advice="ask an operator for a key whose filter fits this index",
+        ) from None
 
 
 def _advice(token: str) -> str:
