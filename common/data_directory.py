@@ -138,8 +138,8 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
         return DataDirectoryError(f"{data} is not a folder; name another with --data-dir")
     what = error.strerror or str(error)
     return DataDirectoryError(
-        f"{error.filename or data} cannot be used: {what}; {remedy_of(error)} and start again, "
-        "or name another directory with --data-dir"
+        f"{error.filename or data} cannot be used: {what}; {remedy_of(error, data)} and start "
+        "again, or name another directory with --data-dir"
     )
 
 
@@ -177,7 +177,8 @@ def create(data: Path) -> None:
         raise DataDirectoryError(f"{data} {what}; name another with --data-dir") from error
     except OSError as error:
         raise DataDirectoryError(
-            f"cannot make the data directory {data}: {error.strerror}; name another with --data-dir"
+            f"cannot make the data directory {data}: {error.strerror}; {remedy_of(error)}, or name "
+            "another with --data-dir"
         ) from error
 
 
@@ -289,7 +290,11 @@ def _open_lock(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise DataDirectoryError(f"cannot write to {path.parent}: {error.strerror}") from error
+        if not path.exists():
+            error.filename = str(path.parent)
+        raise DataDirectoryError(
+            f"cannot write to {path.parent}: {error.strerror}; {remedy_of(error, path.parent)}"
+        ) from error
 
 
 def _is_file(descriptor: int, path: Path) -> bool:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import pwd
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from common.errors import InternalError, StorageFull, Unavailable
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk."""
+NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Numbers of the errors that no retry changes: who may write is decided by an operator."""
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Descriptors or memory ran out: they say nothing about the disk or a file, and pass."""
 
@@ -42,12 +48,50 @@ REFUSALS: Final = {
 """By errno: errors that say nothing about the content of a file."""
 
 
-def remedy_of(error: OSError) -> str:
-    """Return what to do about an error of the system."""
+def remedy_of(error: OSError, folder: Path | None = None) -> str:
+    """Return what to do about an error of the system.
+
+    Args:
+        error: names the file, if it is about one.
+        folder: of which all files must be of one user, such as the data directory.
+    """
     if error.errno in NO_ROOM:
         return "make room on its disk"
+    if isinstance(error, PermissionError) and isinstance(error.filename, str | os.PathLike):
+        return _permission_remedy(Path(error.filename), folder)
     refusal = REFUSALS.get(error.errno or 0)
     return "look after its disk" if refusal is None else refusal.remedy
+
+
+def _permission_remedy(path: Path, folder: Path | None) -> str:
+    """Say who runs this process, whose the refused file or folder is, and what to do."""
+    user = user_name(os.geteuid())
+    try:
+        owner = path.stat().st_uid
+    except FileNotFoundError:
+        return f"make it for {user}, who runs this process: install -d -o {user} {_quoted(path)}"
+    except OSError:  # a folder on the way to it
+        is_root = path == path.parent
+        return "look at its permissions" if is_root else _permission_remedy(path.parent, folder)
+    whole = _quoted(folder if folder is not None and path.is_relative_to(folder) else path)
+    if owner == os.geteuid():
+        return f"let {user}, who owns it and runs this process, use it (chmod -R u+rwX {whole})"
+    return (
+        f"{path} belongs to {user_name(owner)}, and this process runs as {user}: start it as the "
+        f"owner, or give {user} the files (chown -R {user} {whole})"
+    )
+
+
+def user_name(number: int) -> str:
+    """Return the name of a user; the number, if the system knows none, as in a container."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 @contextlib.contextmanager

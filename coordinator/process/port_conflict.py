@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from common.disk_errors import user_name
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -44,7 +46,7 @@ def port_holder(port: int) -> PortHolder | None:
     if found:
         return max(found, key=lambda one: one.is_ending)
     others = set(sockets.values()) - {os.getuid()}
-    return PortHolder(f"a process of {_user(min(others))}", False) if others else None
+    return PortHolder(f"a process of the user {user_name(min(others))}", False) if others else None
 
 
 def _listening(port: int) -> Iterator[tuple[str, int]]:
@@ -107,20 +109,22 @@ def _read(process: int, name: str) -> str:
         return ""
 
 
-def _user(number: int) -> str:
-    try:
-        return f"the user {pwd.getpwuid(number).pw_name}"
-    except KeyError:
-        return f"the user {number}"
-
-
 def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
     """Describe why nothing can listen on the address, and who does if that is known."""
     # The error's own text repeats the address; an unknown name has a negative number.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or error
     by = f" by {holder.description}" if holder is not None else ""
-    return (
-        f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; "
-        "choose another --port or --host"
-    )
+    advice = "choose another --port or --host"
+    if number == errno.EACCES:
+        advice += f"; ports below {_unprivileged_port()} are for root: a proxy can listen there"
+    return f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; {advice}"
+
+
+def _unprivileged_port() -> int:
+    """Return the first port on which any user may listen."""
+    setting = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+    try:
+        return int(Path(setting).read_text())
+    except (OSError, ValueError):
+        return 1024

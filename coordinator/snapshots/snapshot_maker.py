@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common import data_directory
-from common.disk_errors import explaining_disk_failure
+from common.disk_errors import NOT_PERMITTED, explaining_disk_failure, remedy_of
 from common.durable_files import make_folder, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.fault_injection import fault
@@ -288,6 +288,18 @@ def remove_unfinished_snapshots(folder: Path, catalog: Catalog, mark: str) -> No
 
 def _begin(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> None:
     """Make the folder of a snapshot; remove what earlier ones of this service left unfinished."""
+    try:
+        _make_partial(partial, name, suffix, mark, limits)
+    except OSError as error:
+        if error.errno not in NOT_PERMITTED:
+            raise
+        raise InternalError(
+            f"no snapshot was made: cannot write to {partial.parent}: {error.strerror}; "
+            f"{remedy_of(error)}"
+        ) from error
+
+
+def _make_partial(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> None:
     folder = partial.parent
     make_folder(folder)
     if (folder / name).exists():
@@ -300,7 +312,11 @@ def _begin(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> 
             f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
         )
-    partial.mkdir(mode=0o700)
+    try:
+        partial.mkdir(mode=0o700)
+    except PermissionError as error:
+        error.filename = str(folder)
+        raise
 
 
 def _name_taken(name: str) -> InvalidRequest:

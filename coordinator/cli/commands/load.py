@@ -150,6 +150,8 @@ def load(
     facetd load shop.db --query "SELECT * FROM product" --index products
     facetd load part-*.ndjson --index parts
     """  # noqa: D301 - \b keeps click from filling the lines
+    if files.count("-") > 1:
+        raise click.UsageError("- is stdin, which can be read once")
     has_query = reading.query is not None
     names = [index or index_name(file, reading.table, has_query=has_query) for file in files]
     document = configuring.document()

@@ -1,6 +1,6 @@
 """Opens a file, a URL or stdin; decompresses by the first bytes, which must be what the name says.
 
-    -                          stdin
+    -                          stdin, or a pipe by its name (<(zcat books.csv.gz))
     https://host/books.csv.gz  fetched
     books.json.zst             read
 
@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import weakref
@@ -25,6 +27,7 @@ from urllib.parse import unquote
 import brotli
 import zstandard
 
+from common.disk_errors import remedy_of
 from coordinator.cli.sources.source import SourceError
 from coordinator.cli.sources.url_fetching import is_url, open_url, split_url
 
@@ -74,14 +77,22 @@ class OpenedSource:
         if is_url(self.name):
             return self._decompressed(self._keep(open_url(self.name)))
         try:
-            return self._decompressed(Path(self.name).open("rb"))
+            file = Path(self.name).open("rb")  # noqa: SIM115 - the caller closes it
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return self._decompressed(file)
+            with file:  # a pipe, which cannot be opened a second time
+                return self._decompressed(self._keep(file))
         except OSError as error:
             if "://" in self.name:
                 raise SourceError(
                     f"cannot read {self.name}: addresses begin with http:// or https://, databases "
                     "with postgres:// or mysql://"
                 ) from error
-            advice = "; name the files in it" if isinstance(error, IsADirectoryError) else ""
+            advice = ""
+            if isinstance(error, IsADirectoryError):
+                advice = "; name the files in it"
+            elif isinstance(error, PermissionError):
+                advice = f"; {remedy_of(error)}"
             raise SourceError(f"cannot read {self.name}: {error.strerror}{advice}") from error
 
     def open_once(self) -> BinaryIO:

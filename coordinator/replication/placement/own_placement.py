@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import ssl
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from common import data_directory
+from common.disk_errors import remedy_of
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
@@ -272,6 +274,14 @@ def tls_contexts(
     """
     if not settings.rpc_tls_cert:
         return None, None
+    for name in ("rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca"):
+        try:
+            Path(getattr(settings, name)).open("rb").close()
+        except OSError as error:
+            remedy = f"; {remedy_of(error)}" if isinstance(error, PermissionError) else ""
+            raise SettingError(
+                f"{name}: cannot read {error.filename}: {error.strerror}{remedy}"
+            ) from error
     try:
         server = _tls_context(settings, ssl.Purpose.CLIENT_AUTH)
         server.verify_mode = ssl.CERT_REQUIRED

@@ -40,6 +40,28 @@ async def test_a_snapshot_whose_name_the_disk_refuses_can_be_made_again(
     assert made.name == "monday"
 
 
+async def test_a_folder_of_snapshots_that_cannot_be_written_is_named_with_its_owner(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    service = await make_service(1)
+    folder = tmp_path / "snapshots"
+    settings = replace(Settings(), data_dir=service.data, snapshot_dir=str(folder))
+    maker = SnapshotMaker(settings, service.cluster, service.catalog)
+    mkdir = Path.mkdir
+
+    def refuse(path: Path, *args: Any, **options: Any) -> None:
+        if path.parent == folder:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        mkdir(path, *args, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(InternalError) as caught:
+        await maker.make("monday", shards=())
+    message = str(caught.value)
+    assert message.startswith(f"no snapshot was made: cannot write to {folder}: Permission denied;")
+    assert message.endswith(f"use it (chmod -R u+rwX {folder})")
+
+
 async def test_services_with_one_folder_leave_the_snapshots_of_each_other(
     make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

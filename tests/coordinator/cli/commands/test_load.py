@@ -47,6 +47,13 @@ def test_an_update_keeps_the_fields_that_the_file_lacks(service: Service, client
     assert client.request("GET", "/updated")["items"] == 20
 
 
+def test_stdin_is_loaded_once(service: Service, client: Client) -> None:
+    result = run(service, "load", "-", "-", "--index", "twice", text=BOOKS)
+    assert result.exit_code == 2
+    assert "- is stdin, which can be read once" in result.output
+    assert "twice" not in index_names(client)
+
+
 def test_an_update_is_sent_in_parts(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

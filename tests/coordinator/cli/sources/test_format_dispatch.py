@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import functools
 import gzip
 import http.server
 import io
 import json
+import os
 import threading
 import tracemalloc
 from pathlib import Path
@@ -93,6 +95,28 @@ class TestStdinAndAddresses:
 
         monkeypatch.setattr("sys.stdin", Stdin)
         assert items_of(format_dispatch.read("-", ReadOptions())) == ITEMS
+
+    @pytest.mark.parametrize("content", [BOOKS.encode(), gzip.compress(BOOKS.encode())])
+    def test_a_pipe_is_read_once(self, tmp_path: Path, content: bytes) -> None:
+        """A second open of a pipe, as of <(zcat books.csv.gz), waited for ever."""
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+        writer.start()
+        assert items_of(format_dispatch.read(str(pipe), ReadOptions())) == ITEMS
+        writer.join()
+
+    def test_a_file_that_may_not_be_read_says_whose_it_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = write(tmp_path / "books.csv", BOOKS)
+
+        def refuse(*_: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "open", refuse)
+        with pytest.raises(SourceError, match=r"cannot read .*: Permission denied; let .* use it"):
+            OpenedSource(str(path)).open()
 
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
