@@ -1,10 +1,11 @@
-"""`facetd` in a process that is forked from one that has imported everything.
+"""A command in a process that is forked from one that has imported everything.
 
     python -m tests.forked_command DESCRIPTOR FILLER
 
 is a fork server (`common.process.fork_server`) for `tests.forking`. What it forks runs `main` here:
-the function that `facetd` runs, with the arguments, environment, folder and streams of a command
-that is typed. The fork server of a service is forked, too.
+the program `facetd`, with the arguments, environment, folder and streams of a command that is
+typed. The fork server of a service is forked, too, and so are the programs of the shard package
+that offline commands start.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 import gc
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 from unittest import mock
@@ -23,12 +27,14 @@ from common.process import fork_server
 from common.process.parent_death import ask_for_parent_death_signal
 from common.process.python_command import python_command
 from coordinator.cli.commands import SECTIONS
-from coordinator.cli.commands import main as facetd
-from coordinator.process import fork_server_client, supervisor
+from coordinator.process import fork_server_client, offline_commands, supervisor
 from coordinator.process.fork_server_client import COORDINATOR, SHARD
 from tests.forking import DESCRIPTION, STREAMS
 
 ENVIRONMENT_BYTES_MAX: Final = 1 << 20
+SUPERVISORS: Final = ("serve", "demo")
+SHARD_PROGRAMS: Final = ("shard.maintenance.check_and_rebuild", "shard.maintenance.reshard")
+"""Programs that offline commands run."""
 
 
 def main(arguments: list[str]) -> None:
@@ -37,14 +43,63 @@ def main(arguments: list[str]) -> None:
         description = json.load(file)
     os.chdir(description["folder"])
     _set_environment(description["environment"])
+    _open_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    start = _ForkThenStart() if arguments[0] in SUPERVISORS else None
+    with (
+        mock.patch.object(
+            fork_server_client, "start_fork_server", start or fork_server_client.start_fork_server
+        ),
+        mock.patch.object(offline_commands.OwnedData, "run", run_shard_program),
+    ):
+        runpy.run_module(description["module"], run_name="__main__")
+
+
+def _open_streams() -> None:
+    """Open the standard streams that this process has been given.
+
+    Those of the process that was forked remember what they were: whether they can be rewound, say.
+    """
     for descriptor in STREAMS:
         os.set_inheritable(descriptor, True)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    start = _ForkThenStart() if arguments[0] == "serve" else None
-    with mock.patch.object(
-        fork_server_client, "start_fork_server", start or fork_server_client.start_fork_server
-    ):
-        facetd(arguments, prog_name="facetd")
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        former = getattr(sys, name)
+        stream = open(  # noqa: SIM115 (it ends with the process)
+            descriptor,
+            former.mode,
+            buffering=1 if former.line_buffering else -1,
+            encoding=former.encoding,
+            errors=former.errors,
+            closefd=False,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def run_shard_program(
+    ours: offline_commands.OwnedData, module: str, *arguments: str, locks: tuple[int, ...] = ()
+) -> int:
+    """Fork what an offline command would start; what it inherits is more than its locks."""
+    return run_forked(lambda: import_module(module).main(list(arguments)))
+
+
+def run_forked(run: Callable[[], object]) -> int:
+    """Run a program in a fork of this process; return its exit status."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            run()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 class _ForkThenStart:
@@ -127,6 +182,10 @@ def _import_everything() -> None:
     for entries in SECTIONS.values():
         for entry in entries:
             import_module(f"coordinator.cli.commands.{entry.module}")
+    for module in SHARD_PROGRAMS:
+        import_module(module)
+    with suppress(ImportError):  # commands import it when they need it
+        import_module("psycopg")
 
 
 if __name__ == "__main__":

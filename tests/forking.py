@@ -1,13 +1,14 @@
-"""Services that are forked instead of started, while tests run in parallel.
+"""Services and commands that are forked instead of started, while tests run in parallel.
 
     test process ──▶ a process that has imported everything ── fork ──▶ facetd serve
                      (`tests.forked_command`)                              └─ fork ──▶ fork server
 
-A service imports for more than a second of processor time, and the tests start hundreds; one that
-is forked takes a fifth of that. It runs the same function with the same arguments, environment and
-streams. What it does not show is that a program finds its modules by itself, how long that takes,
-and what they add to its memory. So a test that runs by itself (those that measure do) starts
-services as users do, and so do the tests of the supervisor and of the package.
+A service imports for more than a second of processor time, other commands for a third of one, and
+the tests start hundreds of each; one that is forked takes a fifth of that. It runs the same program
+with the same arguments, environment and streams. What it does not show is that a program finds its
+modules by itself, how long that takes, and what they add to its memory. So a test that runs by
+itself (those that measure do) starts everything as users do, and so do the tests of the supervisor,
+of standard streams and of the package.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +33,7 @@ from common.process.fork_server import ProcessRequest, Program
 
 STREAMS: Final = (0, 1, 2)
 DESCRIPTION: Final = 3
-"""Descriptor of a file with the environment and the folder of a command."""
+"""Descriptor of a file with the program, the environment and the folder of a command."""
 COMMAND: Final = Program("coordinator", "tests.forked_command:main")
 START_SECONDS: Final = 90
 READ_AT_IMPORT: Final = ("FACETD_FAULTS", "FACETD_KERNELS")
@@ -68,7 +71,12 @@ class ForkedCommand:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # we have not heard of its end yet
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill it."""
@@ -105,16 +113,22 @@ class _Maker:
         environment: Mapping[str, str],
         folder: Path,
         streams: tuple[int, int, int],
+        module: str,
     ) -> ForkedCommand:
         """Fork a command.
 
         Args:
-            arguments: of `facetd`.
+            arguments: of the program.
             environment: all of it.
             folder: the working directory.
             streams: descriptors of its standard streams.
+            module: the program, as `python -m` would run it.
         """
-        description = {"environment": dict(environment), "folder": str(folder)}
+        description = {
+            "module": module,
+            "environment": dict(environment),
+            "folder": str(folder),
+        }
         with tempfile.TemporaryFile() as file, self._lock:
             file.write(json.dumps(description).encode())
             file.seek(0)
@@ -178,9 +192,53 @@ def fork(
     environment: Mapping[str, str],
     folder: Path,
     streams: tuple[int, int, int],
+    module: str = "coordinator",
 ) -> ForkedCommand:
-    """Fork a `facetd` command."""
-    return _maker().make(arguments, environment, folder, streams)
+    """Fork a `facetd` command, or what another module runs."""
+    return _maker().make(arguments, environment, folder, streams, module)
+
+
+def run(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    text: bytes,
+    timeout: float,
+    module: str = "coordinator",
+) -> subprocess.CompletedProcess[bytes]:
+    """Fork a command and let it run to its end, as `subprocess.run` would.
+
+    Raises:
+        subprocess.TimeoutExpired: it ran on, and was killed.
+    """
+    (their_input, our_input), (our_output, their_output), (our_errors, their_errors) = (
+        os.pipe() for _ in STREAMS
+    )
+    theirs = their_input, their_output, their_errors
+    try:
+        command = fork(arguments, environment, folder, theirs, module)
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    with ThreadPoolExecutor(len(STREAMS)) as threads:
+        threads.submit(_write_all, our_input, text)
+        output, errors = (threads.submit(_read_all, one) for one in (our_output, our_errors))
+        try:
+            status = command.wait(timeout)
+        finally:
+            command.kill()
+    return subprocess.CompletedProcess([*arguments], status, output.result(), errors.result())
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    with suppress(BrokenPipeError), open(descriptor, "wb") as stream:
+        stream.write(content)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as stream:
+        return stream.read()
 
 
 def _maker() -> _Maker:

@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import IO, Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
@@ -49,24 +50,68 @@ _RESERVED: list[IO[bytes]] = []
 
 
 def run_command(
-    *arguments: str, text: bytes = b"", timeout: float = 120, **environment: str
+    *arguments: str,
+    text: bytes = b"",
+    timeout: float = 120,
+    module: str = "coordinator",
+    **environment: str,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a `facetd` command to its end.
+    """Run a `facetd` command to its end; it is forked where many tests run in parallel.
 
     Args:
         arguments: of the command line.
         text: what it reads from stdin.
         timeout: in seconds.
+        module: in place of `facetd`, as `python -m` would run it.
         environment: variables to add.
     """
+    variables = {**os.environ, **environment}
+    if forking.can_fork(variables):
+        return forking.run(arguments, variables, ROOT, text=text, timeout=timeout, module=module)
     return subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env=variables,
         input=text,
         capture_output=True,
         timeout=timeout,
         check=False,
+    )
+
+
+def start_command(
+    *arguments: str,
+    output: int = subprocess.DEVNULL,
+    errors: int = subprocess.DEVNULL,
+    module: str = "coordinator",
+    is_forked: bool = True,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[bytes] | ForkedCommand:
+    """Start a `facetd` command.
+
+    Args:
+        arguments: of the command line.
+        output: descriptor of its stdout.
+        errors: descriptor of its stderr.
+        module: in place of `facetd`, as `python -m` would run it.
+        is_forked: where that is possible; else it is started as by a user.
+        environment: variables to add.
+    """
+    variables = {**os.environ, **environment}
+    if is_forked and forking.can_fork(variables):
+        with open(os.devnull, "r+b") as nothing:
+            none = nothing.fileno()
+            output, errors = (
+                none if one == subprocess.DEVNULL else one for one in (output, errors)
+            )
+            return forking.fork(arguments, variables, ROOT, (none, output, errors), module)
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors,
     )
 
 

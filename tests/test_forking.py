@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import forking
-from tests.service import Service, run_command
+from tests.service import ROOT, Service, run_command
 from tests.waiting import wait_until
 
 
@@ -42,14 +44,52 @@ def test_it_has_its_arguments_environment_folder_and_streams(tmp_path: Path) -> 
     assert facetd(tmp_path, "config")[1] != output, "nothing is left of the one before"
 
 
+def typed(*arguments: str) -> tuple[int, str, str]:
+    """Run a command as a user does; return its status, and what it wrote."""
+    command = [sys.executable, "-m", "coordinator", *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
 def test_it_fails_as_one_that_is_typed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("")
     for wrong in (("--shards", "none"), ("--data-dir", str(data))):
-        typed = run_command("serve", *wrong)
-        expected = typed.returncode, typed.stdout.decode(), typed.stderr.decode()
+        expected = typed("serve", *wrong)
         assert facetd(tmp_path, "serve", *wrong) == expected
-        assert typed.returncode in (1, 2)
+        assert expected[0] in (1, 2)
+
+
+def test_a_command_is_run_to_its_end_with_what_it_reads(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 1) as service:
+        lines = b"".join(
+            b'{"id":%d}\n' % number for number in range(20_000)
+        )  # more than a pipe has
+        url = ("--url", f"http://127.0.0.1:{service.port}")
+        loaded = run_command("load", "-", "--index", "many", *url, text=lines)
+        assert (loaded.returncode, json.loads(loaded.stdout)["created"]) == (0, 20_000)
+        assert run_command("export", "many", *url).stdout == lines
+        assert service.terminate() == 0
+    checked = run_command("check", "--data-dir", str(service.data))
+    assert checked.stdout.decode() == typed("check", "--data-dir", str(service.data))[1]
+    assert b", 0 problems" in checked.stdout
+
+
+def test_a_command_that_runs_on_is_killed(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_command("serve", "--port", "0", "--data-dir", str(tmp_path / "data"), timeout=0.1)
+
+
+def test_another_module_is_run_as_a_program(tmp_path: Path) -> None:
+    (refused, expected) = (
+        run_command(*arguments, module=module)
+        for arguments, module in (
+            (("{}", "follow", "--nothing"), "tests.coordinator.cli.impatient_follower"),
+            (("follow", "--nothing"), "coordinator"),
+        )
+    )
+    assert (refused.returncode, refused.stderr) == (expected.returncode, expected.stderr)
+    assert b"--nothing" in expected.stderr
 
 
 def test_its_fork_server_is_replaced_by_one_that_is_started(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from coordinator.command_line_client import Client, ClientError
-from tests.service import ROOT, Service
+from tests.forking import ForkedCommand
+from tests.service import Service, run_command, start_command
 
 WAIT_SECONDS = 60.0
 
@@ -35,36 +36,55 @@ def ask(url: str, query: str) -> Any:
         return None if row is None else row[0]
 
 
-def follow_command(
+class Follower(NamedTuple):
+    """A `facetd follow` that runs.
+
+    Attributes:
+        process: its process.
+        messages: what it says.
+    """
+
+    process: subprocess.Popen[bytes] | ForkedCommand
+    messages: IO[str]
+
+    def until_said(self, text: str) -> str:
+        """Wait until it says something; return that line and those before it."""
+        said = ""
+        while text not in said:
+            line = self.messages.readline()
+            assert line, f"it ended: {said}"
+            said += line
+        return said
+
+
+def follow_words(service: Service, url: str, table: str, *arguments: str) -> list[str]:
+    """Return the words of a `facetd follow`."""
+    return [
+        *("follow", url, "--table", table, "--url", f"http://127.0.0.1:{service.port}"),
+        *("--interval", "0.05", *arguments),
+    ]
+
+
+def impatient(words: Sequence[str], waits: Mapping[str, float]) -> tuple[Sequence[str], str]:
+    """Return words, and the module that runs them, for shorter waits than a follower's own."""
+    if not waits:
+        return words, "coordinator"
+    return [json.dumps(dict(waits)), *words], "tests.coordinator.cli.impatient_follower"
+
+
+def run_follow(
     service: Service,
     url: str,
     table: str,
     *arguments: str,
     waits: Mapping[str, float] = MappingProxyType({}),
-) -> list[str]:
-    """Return the words of a `facetd follow`, which may wait for shorter than it does by itself."""
-    program = (
-        ("tests.coordinator.cli.impatient_follower", json.dumps(dict(waits)))
-        if waits
-        else ("coordinator",)
-    )
-    return [
-        *(sys.executable, "-m", *program, "follow", url, "--table", table),
-        *("--url", f"http://127.0.0.1:{service.port}", "--interval", "0.05", *arguments),
-    ]
-
-
-def run_follow(
-    service: Service, url: str, table: str, *arguments: str, seconds: float = 120
+    seconds: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Follow to the end of the log, within this many seconds."""
-    return subprocess.run(
-        follow_command(service, url, table, "--once", *arguments),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
+    words, module = impatient(follow_words(service, url, table, "--once", *arguments), waits)
+    done = run_command(*words, module=module, timeout=seconds)
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
 
 
@@ -82,15 +102,20 @@ def following(
     table: str,
     *arguments: str,
     waits: Mapping[str, float] = MappingProxyType({}),
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[Follower]:
     """Run a follower, and kill it in the end."""
-    command = follow_command(service, url, table, *arguments, waits=waits)
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    words, module = impatient(follow_words(service, url, table, *arguments), waits)
+    ours, theirs = os.pipe()
+    with open(ours) as messages:
+        try:
+            process = start_command(*words, errors=theirs, module=module)
+        finally:
+            os.close(theirs)
+        try:
+            yield Follower(process, messages)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def items_of(client: Client, index: str) -> dict[Any, Any]:

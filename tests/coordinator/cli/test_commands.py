@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.commands import main
-from tests.service import ROOT, Client, Service, free_port, run_command
+from tests.service import ROOT, Client, Service, free_port, run_command, start_command
 from tests.waiting import wait_until
 
 
@@ -155,24 +155,20 @@ class TestStatus:
         assert f"no facetd runs on {tmp_path}".encode() in shown.stderr
 
 
-def _demo(data: Path, port: int = 0, **environment: str) -> str:
+def _demo(data: Path, port: int = 0, *, is_forked: bool = True, **environment: str) -> str:
     """Return what a demo says once it serves; it is stopped then.
 
     At a known port, it has its films as soon as it is ready.
     """
-    demo = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "coordinator", "demo"),
-            *("--port", str(port), "--shards", "2", "--data-dir", str(data)),
-        ],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+    ours, theirs = os.pipe()
+    demo = start_command(
+        *("demo", "--port", str(port), "--shards", "2", "--data-dir", str(data)),
+        output=theirs,
+        is_forked=is_forked,
+        environment=environment,
     )
-    assert demo.stdout is not None
-    with contextlib.closing(Client(port)) as client, demo.stdout as output:
+    os.close(theirs)
+    with contextlib.closing(Client(port)) as client, open(ours) as output:
         if port:
             refused = (OSError, http.client.HTTPException)
             wait_until(lambda: client.get("/_ready").status == 200, 60, ignoring=refused)
@@ -199,7 +195,7 @@ class TestDemo:
         assert "facetd serves 314 films" in _demo(data, FACETD_KEY=key)
 
     def test_it_serves_films_and_says_what_to_try(self, tmp_path: Path) -> None:
-        text = _demo(tmp_path / "demo", free_port())
+        text = _demo(tmp_path / "demo", free_port(), is_forked=False)
         assert "facetd serves 314 films at http://127.0.0.1:" in text
         assert "/dashboard/films" in text
 

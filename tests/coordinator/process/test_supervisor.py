@@ -27,7 +27,15 @@ from coordinator.process.port_conflict import port_holder
 from coordinator.process.supervisor import Supervisor
 from coordinator.replication.host.replica_file import ReplicaFile, write_replica
 from coordinator.settings import Settings
-from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
+from tests.service import (
+    ROOT,
+    Client,
+    Service,
+    free_port,
+    is_running,
+    process_tree,
+    run_command,
+)
 from tests.waiting import wait_until
 
 HEALED_SECONDS = 2.0
@@ -45,15 +53,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def _facetd(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+def _facetd(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that is refused: what is said does not depend on how it was started."""
+    done = run_command(*arguments, timeout=60)
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from coordinator.cli.commands import follow_postgres
 from coordinator.command_line_client import Client, index_path
 from tests.coordinator.cli.followers import (
+    Follower,
     ask,
     execute,
     follow_once,
@@ -134,25 +134,23 @@ def test_a_running_follower_notices_what_happens_to_the_table(
     table, statements = ALTERED[what]
     index = f"running {what}".replace(" ", "-")
     _make_table(url, table)
-    with following(service, url, table, "--index", index, waits=SOON) as process:
+    with following(service, url, table, "--index", index, waits=SOON) as follower:
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
         execute(url, *statements)
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
         execute(url, f"INSERT INTO {table} VALUES (60, 'later')")
         until(lambda: _rows_of_items(client, index) == _rows(url, table))
-        assert process.poll() is None
+        assert follower.process.poll() is None
 
 
 def test_a_running_follower_waits_for_a_table_that_is_made_again(
     service: Service, client: Client, url: str
 ) -> None:
     _make_table(url, "t")
-    with following(service, url, "t", "--index", "gone", waits=SOON) as process:
+    with following(service, url, "t", "--index", "gone", waits=SOON) as follower:
         until(lambda: len(items_of(client, "gone")) == 5)
         execute(url, "DROP TABLE t")
-        assert process.stderr is not None
-        while "no table 't'" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+        follower.until_said("no table 't'")
         execute(url, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (3)")
         until(lambda: set(items_of(client, "gone")) == {3})
 
@@ -173,10 +171,8 @@ def test_a_running_follower_notices_that_the_index_is_another(
 ) -> None:
     _make_table(url, "t")
     index = f"replaced-{is_made_again}"
-    with following(service, url, "t", "--index", index, "--replace", waits=SOON) as process:
-        assert process.stderr is not None
-        while "following" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+    with following(service, url, "t", "--index", index, "--replace", waits=SOON) as follower:
+        follower.until_said("following")
         assert len(items_of(client, index)) == 5
         if is_made_again:
             client.request("DELETE", index_path(index))
@@ -196,14 +192,12 @@ def test_a_follower_of_a_quiet_table_notices_that_the_index_is_an_earlier_one(
     """It moved the position over other tables' changes, and rows stored since were lost."""
     _make_table(url, "t")
     index = "earlier"
-    with following(service, url, "t", "--index", index, "--replace") as process:
-        assert process.stderr is not None
-        while "following" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+    with following(service, url, "t", "--index", index, "--replace") as follower:
+        follower.until_said("following")
         client.request("POST", "/_snapshots", json.dumps({"name": "quiet"}).encode())
         execute(url, "INSERT INTO t VALUES (6, 'six')")
         until(lambda: len(items_of(client, index)) == 6)
-        with _stopped(process):
+        with _stopped(follower):
             _restore(client, index, "quiet")
             execute(
                 url,
@@ -254,17 +248,15 @@ def test_a_follower_waits_for_an_index_that_is_gone(
     _make_table(url, "t")
     index = f"gone-{is_restored}"
     waits = {} if is_restored else {"ABSENT_SECONDS": 0.5}
-    with following(service, url, "t", "--index", index, waits={**SOON, **waits}) as process:
-        assert process.stderr is not None
+    with following(service, url, "t", "--index", index, waits={**SOON, **waits}) as follower:
         until(lambda: len(items_of(client, index)) == 5)
         client.request("POST", "/_snapshots", json.dumps({"name": index}).encode())
-        while "following" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+        follower.until_said("following")
         client.request("DELETE", index_path(index))
-        assert "the index is gone" in process.stderr.readline()
+        assert "the index is gone" in follower.messages.readline()
         if not is_restored:
-            assert "index_not_found" in process.stderr.readline()
-            assert process.wait(20) == 1
+            assert "index_not_found" in follower.messages.readline()
+            assert follower.process.wait(20) == 1
             return
         body = json.dumps({"indexes": [index]}).encode()
         client.request("POST", f"/_snapshots/{index}/restore", body)
@@ -273,11 +265,11 @@ def test_a_follower_waits_for_an_index_that_is_gone(
 
 
 @contextlib.contextmanager
-def _stopped(process: subprocess.Popen[str]) -> Iterator[None]:
+def _stopped(follower: Follower) -> Iterator[None]:
     """Stop a follower for the time of the block: it does not see an index gone meanwhile."""
-    process.send_signal(signal.SIGSTOP)
+    follower.process.send_signal(signal.SIGSTOP)
     yield
-    process.send_signal(signal.SIGCONT)
+    follower.process.send_signal(signal.SIGCONT)
 
 
 def _restore(client: Client, index: str, snapshot: str) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from typing import Any
@@ -20,14 +19,13 @@ from tests.coordinator.cli.followers import (
     WAIT_SECONDS,
     ask,
     execute,
-    follow_command,
     follow_once,
     following,
     items_of,
     run_follow,
     until,
 )
-from tests.service import ROOT, Service
+from tests.service import Service
 
 MARKER = 1_000_000
 """Id of a row that nothing else changes."""
@@ -164,11 +162,9 @@ def test_a_kill_of_follower_or_service_neither_loses_nor_repeats(
     changer.start()
     try:
         for round_number in range(4):  # the first ones hit the copy, the last one the changes
-            with following(service, url, "stock") as process:
+            with following(service, url, "stock") as follower:
                 if round_number == 3:
-                    assert process.stderr is not None
-                    while "following" not in (line := process.stderr.readline()):
-                        assert line, "it ended"
+                    follower.until_said("following")
                 time.sleep(generator.uniform(0.8, 2.5))
                 if round_number in (1, 3):
                     service.kill_all()
@@ -176,7 +172,7 @@ def test_a_kill_of_follower_or_service_neither_loses_nor_repeats(
                 if round_number == 3:
                     execute(url, f"INSERT INTO stock VALUES ({MARKER}, 0, 'the service is back')")
                     until(lambda: _has(client, "stock", MARKER))
-                    assert process.poll() is None, "a follower outlives the service"
+                    assert follower.process.poll() is None, "a follower outlives the service"
     finally:
         is_done.set()
         changer.join()
@@ -192,7 +188,7 @@ def test_a_follower_runs_on_and_ends_at_a_signal(
     service: Service, client: Client, url: str
 ) -> None:
     execute(url, "CREATE TABLE live (id int PRIMARY KEY)", "INSERT INTO live VALUES (1)")
-    with following(service, url, "live") as process:
+    with following(service, url, "live") as follower:
         until(lambda: set(items_of(client, "live")) == {1})
         execute(url, "INSERT INTO live VALUES (2)")
         until(lambda: set(items_of(client, "live")) == {1, 2})
@@ -204,17 +200,11 @@ def test_a_follower_runs_on_and_ends_at_a_signal(
             "DELETE FROM live WHERE id = 1",
         )
         until(lambda: set(items_of(client, "live")) == {2})
-        second = subprocess.run(
-            follow_command(service, url, "live", waits={"LOCK_SECONDS": 1}),
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
+        second = run_follow(service, url, "live", waits={"LOCK_SECONDS": 1}, seconds=60)
         assert second.returncode == 1
-        assert b"another facetd follow" in second.stderr
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert "another facetd follow" in second.stderr
+        follower.process.send_signal(signal.SIGTERM)
+        assert follower.process.wait(20) == 0
 
 
 def test_a_commit_that_others_do_not_see_yet_is_waited_for(
@@ -226,7 +216,7 @@ def test_a_commit_that_others_do_not_see_yet_is_waited_for(
     execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
     writer = threading.Thread(target=execute, args=(url, "INSERT INTO slow VALUES (1)"))
     try:
-        with following(service, url, "slow") as process:
+        with following(service, url, "slow") as follower:
             writer.start()
             # The commit is in the log, and the follower has looked at the log twice since.
             until(lambda: ask(url, WAITING_COMMITS))
@@ -234,7 +224,7 @@ def test_a_commit_that_others_do_not_see_yet_is_waited_for(
                 looked_at = ask(url, FOLLOWER_LOOKED_AT)
                 until(lambda: ask(url, FOLLOWER_LOOKED_AT) != looked_at)  # noqa: B023
             assert items_of(client, "slow") == {}
-            assert process.poll() is None
+            assert follower.process.poll() is None
             execute(url, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
             until(lambda: set(items_of(client, "slow")) == {1})
     finally:
@@ -322,11 +312,9 @@ def test_a_row_of_which_the_service_does_not_say_the_number_is_left_out_alone(
         f"INSERT INTO {table} SELECT i, '2' FROM generate_series(100, 199) AS i",
         f"UPDATE {table} SET document = ({value})::json WHERE id IN (5, 150)",
     )
-    done = subprocess.run(
-        follow_command(service, url, table, "--once"), cwd=ROOT, capture_output=True, check=False
-    )
+    done = run_follow(service, url, table)
     assert done.returncode == 1
-    assert b"--skip-bad" in done.stderr
+    assert "--skip-bad" in done.stderr
     said = follow_once(service, url, table, "--skip-bad")
     assert said.count("cannot be stored") == 2, said
     left = dict.fromkeys((3, 4, 6, 7, 8, 9), 1) | {id: 2 for id in range(100, 200) if id != 150}
@@ -373,9 +361,9 @@ def test_the_session_of_a_killed_follower_is_not_waited_for(
     try:
         with following(service, url, "killed", "--once") as second:
             until(lambda: ask(url, TOLD_TO_END) > 0)
-            assert second.poll() is None
+            assert second.process.poll() is None
             os.kill(session, signal.SIGCONT)
-            assert second.wait(WAIT_SECONDS) == 0
+            assert second.process.wait(WAIT_SECONDS) == 0
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(session, signal.SIGCONT)
@@ -426,11 +414,9 @@ def test_a_bad_row_ends_it_or_is_left_out(service: Service, client: Client, url:
     execute(url, "CREATE TABLE rows (id text PRIMARY KEY)", "INSERT INTO rows VALUES ('a')")
     follow_once(service, url, "rows")
     execute(url, "INSERT INTO rows VALUES ('b'), (repeat('x', 300)), ('c')")
-    done = subprocess.run(
-        follow_command(service, url, "rows", "--once"), cwd=ROOT, capture_output=True, check=False
-    )
+    done = run_follow(service, url, "rows")
     assert done.returncode == 1
-    assert b"--skip-bad" in done.stderr
+    assert "--skip-bad" in done.stderr
     said = follow_once(service, url, "rows", "--skip-bad")
     assert "cannot be stored" in said
     assert set(items_of(client, "rows")) == {"a", "b", "c"}
@@ -442,10 +428,9 @@ def test_an_index_with_other_items_is_not_emptied(
     execute(url, "CREATE TABLE mine (id int PRIMARY KEY)", "INSERT INTO mine VALUES (1)")
     client.configure("mine", {})
     client.request("POST", "/mine/items", b'[{"id": 77}]')
-    command = follow_command(service, url, "mine", "--once")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    done = run_follow(service, url, "mine")
     assert done.returncode == 1
-    assert b"--replace" in done.stderr
+    assert "--replace" in done.stderr
     assert set(items_of(client, "mine")) == {77}
     follow_once(service, url, "mine", "--replace")
     assert set(items_of(client, "mine")) == {1}

@@ -33,14 +33,14 @@ def test_what_an_administrator_removes_is_made_again(
     def follows(number: int) -> bool:
         return items_of(client, "kept") == {1: {"id": 1, "n": number}}
 
-    with following(service, url, "kept") as process:
+    with following(service, url, "kept") as follower:
         until(lambda: follows(0))
         execute(url, "DROP PUBLICATION facetd_kept", "UPDATE kept SET n = 1")
         until(lambda: follows(1))
         until(lambda: _is_slot_removed(url, "facetd_kept"))
         execute(url, "UPDATE kept SET n = 2")
         until(lambda: follows(2))
-        assert process.poll() is None
+        assert follower.process.poll() is None
     # Nor does it matter while no follower runs: a log older than its publication cannot be read.
     execute(url, "DROP PUBLICATION facetd_kept", "UPDATE kept SET n = 3")
     assert "copying the table" in follow_once(
@@ -115,18 +115,16 @@ def test_a_query_that_fails_for_a_while_is_tried_again(
         "INSERT INTO title VALUES (1, 'Nosferatu'), (2, 'Metropolis')",
     )
     query = "SELECT id, title, year FROM film JOIN title USING (id)"
-    with following(service, url, "film", "--query", query) as process:
+    with following(service, url, "film", "--query", query) as follower:
         until(lambda: len(items_of(client, "film")) == 1)
         execute(url, "ALTER TABLE title RENAME TO titles", "INSERT INTO film VALUES (2, 1927)")
-        assert process.stderr is not None
-        while "trying again" not in (line := process.stderr.readline()):
-            assert line, "it ended"
-        assert 'relation "title" does not exist' in line
+        said = follower.until_said("trying again")
+        assert 'relation "title" does not exist' in said
         time.sleep(2)  # several attempts, of which it says no more
         execute(url, "ALTER TABLE titles RENAME TO title")
         until(lambda: items_of(client, "film").get(2, {}).get("title") == "Metropolis")
-        process.terminate()
-        assert process.stderr.read().count("trying again") == 0
+        follower.process.terminate()
+        assert follower.messages.read().count("trying again") == 0
     refused = "ALTER TABLE title RENAME TO titles"
     execute(url, refused, "INSERT INTO film VALUES (3, 1931)")
     assert 'relation "title" does not exist' in _refusal(service, url, "film", "--query", query)
@@ -155,7 +153,7 @@ def test_a_follower_that_was_running_waits_for_its_lock(
 
     execute(url, "CREATE TABLE locked (id int PRIMARY KEY)", "INSERT INTO locked VALUES (1)")
     with (
-        following(service, url, "locked", waits={"LOCK_SECONDS": 1}) as process,
+        following(service, url, "locked", waits={"LOCK_SECONDS": 1}) as follower,
         psycopg.connect(url, autocommit=True) as connection,
     ):
         until(lambda: set(items_of(client, "locked")) == {1})
@@ -165,9 +163,7 @@ def test_a_follower_that_was_running_waits_for_its_lock(
         )
         connection.execute("SELECT pg_advisory_lock(hashtext('facetd facetd_locked'))")
         connection.execute("INSERT INTO locked VALUES (2)")
-        assert process.stderr is not None
-        while "another facetd follow" not in (line := process.stderr.readline()):
-            assert line, "it ended"
+        follower.until_said("another facetd follow")
         connection.close()
         until(lambda: set(items_of(client, "locked")) == {1, 2})
 
@@ -203,7 +199,7 @@ def test_a_password_that_changes_is_waited_for(
         "INSERT INTO ledger VALUES (1)",
     )
     postgres.require_password("clerk")
-    with following(service, url.replace("postgres@", "clerk:former@"), "ledger") as process:
+    with following(service, url.replace("postgres@", "clerk:former@"), "ledger") as follower:
         until(lambda: set(items_of(client, "ledger")) == {1})
         execute(
             url,
@@ -211,10 +207,7 @@ def test_a_password_that_changes_is_waited_for(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'",
             "INSERT INTO ledger VALUES (2)",
         )
-        assert process.stderr is not None
-        while "password authentication failed" not in (line := process.stderr.readline()):
-            assert line, "it ended"
-            assert "former" not in line
+        assert "former" not in follower.until_said("password authentication failed")
         execute(url, "ALTER ROLE clerk PASSWORD 'former'")
         until(lambda: set(items_of(client, "ledger")) == {1, 2})
 
@@ -223,16 +216,16 @@ def test_a_follower_of_a_server_that_hangs_ends_at_the_second_signal(
     service: Service, client: Client, postgres: PostgresServer
 ) -> None:
     execute(postgres.url, "CREATE TABLE stuck (id int PRIMARY KEY)", "INSERT INTO stuck VALUES (1)")
-    with following(service, postgres.url, "stuck") as process:
+    with following(service, postgres.url, "stuck") as follower:
         until(lambda: set(items_of(client, "stuck")) == {1})
         postgres.send_signal(signal.SIGSTOP)
         try:
             time.sleep(0.5)  # ten times the interval: it waits for an answer
-            process.terminate()
+            follower.process.terminate()
             with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(1)
-            process.terminate()
-            assert process.wait(10) == -signal.SIGTERM
+                follower.process.wait(1)
+            follower.process.terminate()
+            assert follower.process.wait(10) == -signal.SIGTERM
         finally:
             postgres.send_signal(signal.SIGCONT)
     execute(postgres.url, "INSERT INTO stuck VALUES (2)")

@@ -18,12 +18,13 @@ import pytest
 from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
     execute,
-    follow_command,
+    follow_words,
     items_of,
     until,
 )
 from tests.coordinator.cli.postgres import PostgresServer, running_postgres
-from tests.service import ROOT, Service
+from tests.forking import ForkedCommand
+from tests.service import Service, start_command
 
 ROUNDS = 9
 """Each fault once."""
@@ -124,11 +125,11 @@ class _Writer:
 class _KeptFollower:
     """A follower that is started again whenever it ends, as systemd would."""
 
-    def __init__(self, command: list[str], said: Path) -> None:
-        self._command = command
+    def __init__(self, words: list[str], said: Path) -> None:
+        self._words = words
         self.said = said
         self._is_ending = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedCommand | None = None
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
@@ -148,7 +149,7 @@ class _KeptFollower:
     def _run(self) -> None:
         while not self._is_ending.is_set():
             with self.said.open("ab") as said:
-                self._process = subprocess.Popen(self._command, cwd=ROOT, stderr=said)
+                self._process = start_command(*self._words, errors=said.fileno())
                 if self._is_ending.is_set():
                     self._process.kill()
                 status = self._process.wait()
@@ -175,10 +176,10 @@ def test_whatever_fails_the_index_becomes_the_table(tmp_path: Path, num_rounds: 
             "CREATE TABLE stock (id int PRIMARY KEY, amount int, note text)",
             f"INSERT INTO stock SELECT i, 0, 'first' FROM generate_series(1, {NUM_ROWS}) AS i",
         )
-        command = follow_command(service, url, "stock")
+        words = follow_words(service, url, "stock")
         with (
             _Writer(url, generator) as writer,
-            _KeptFollower(command, tmp_path / "said") as follower,
+            _KeptFollower(words, tmp_path / "said") as follower,
         ):
             faults = _faults(postgres, service, follower, generator)
             order = [*faults] * (num_rounds // len(faults) + 1)
