@@ -138,7 +138,9 @@ def _parse_boost(name: str, options: Any, path: str, report: Report) -> Boost | 
             listed = ", ".join(sorted(known))
             report(f"{path}.{other[:100]}", f"is unknown next to {function}; known are {listed}")
             return None
-    weight = options[function] if "weight" not in known else options.get("weight", 1.0)
+    weight = options[function]
+    if "weight" in known:
+        weight = 1.0 if options.get("weight") is None else options["weight"]
     if not _is_number(weight) or not 0 < weight <= WEIGHT_MAX:
         of = function if "weight" not in known else "weight"
         report(f"{path}.{of}", f"must be a number above 0, up to {WEIGHT_MAX:g}")
@@ -163,7 +165,8 @@ def _parse_scale(
         durations = ', or a duration such as "180d" (s, min, h, d, w, y)'
         report(
             f"{path}.{function}",
-            f"must be a number above 0{durations if function in _BY_DISTANCE else ''}",
+            f"must be a number above 0, up to {SCALE_MAX:g}"
+            f"{durations if function in _BY_DISTANCE else ''}",
         )
         return None
     if function in _BY_DISTANCE and isinstance(origin, dict | list):

@@ -152,7 +152,7 @@ def _with_conditions(rule: Rule, when: Any, limits: Limits | None) -> Rule:
     query = when.get("query")
     is_whole = True
     if isinstance(query, dict):
-        if set(query) not in ({"is"}, {"contains"}):
+        if set(query) not in ({"is"}, {"contains"}) or None in query.values():
             raise _Mistake(".when.query", 'must be {"is": …} or {"contains": …}, or a text')
         ((how, query),) = query.items()
         is_whole = how == "is"

@@ -154,7 +154,9 @@ class FilterObjects:
 
     def _count_conditions(self, field: str, wanted: Any, path: str) -> list[Filter]:
         """Read the bounds on a number of elements, or the exact number."""
-        bounds = wanted if isinstance(wanted, dict) else {"equal": wanted}
+        bounds = {"equal": wanted}
+        if isinstance(wanted, dict):
+            bounds = {name: bound for name, bound in wanted.items() if bound is not None}
         if not bounds or not all(
             name in _COMPARISONS and type(count) is int and 0 <= count <= COUNT_MAX
             for name, count in bounds.items()

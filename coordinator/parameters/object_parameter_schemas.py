@@ -22,12 +22,14 @@ from coordinator.parameters.value_schemas import (
     METRES,
     POINT,
     QUERY,
+    SCALAR,
     TEXT,
     by_field,
     integer,
     list_of,
     names,
     options,
+    some_of,
     text,
 )
 
@@ -40,19 +42,19 @@ _NUMBER: Final[Schema] = {"type": "number"}
 _WEIGHT: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": WEIGHT_MAX}
 _SCALE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": SCALE_MAX}
 _DISTANCE: Final[Schema] = {"anyOf": [_SCALE, TEXT]}
-_ORIGIN: Final[Schema] = {"anyOf": [_NUMBER, TEXT, POINT]}
-BOOSTS: Final = by_field(
-    {
-        "anyOf": [
-            options("log", log=_WEIGHT),
-            options("linear", linear=_WEIGHT),
-            options("saturation", saturation=_SCALE, weight=_WEIGHT),
-            options("decay", decay=_DISTANCE, weight=_WEIGHT, origin=_ORIGIN),
-            options("reciprocal", reciprocal=_DISTANCE, weight=_WEIGHT, origin=_ORIGIN),
-        ]
-    },
-    _MAX.boosts_max,
-)
+_ORIGIN: Final[Schema] = {
+    "anyOf": [{"type": "number", "minimum": -SCALE_MAX, "maximum": SCALE_MAX}, TEXT, POINT]
+}
+BOOST: Final[Schema] = {
+    "anyOf": [
+        options("log", log=_WEIGHT),
+        options("linear", linear=_WEIGHT),
+        options("saturation", saturation=_SCALE, weight=_WEIGHT),
+        options("decay", decay=_DISTANCE, weight=_WEIGHT, origin=_ORIGIN),
+        options("reciprocal", reciprocal=_DISTANCE, weight=_WEIGHT, origin=_ORIGIN),
+    ]
+}
+BOOSTS: Final = by_field(BOOST, _MAX.boosts_max)
 
 _EXPRESSION: Final[Schema] = {"type": "string", "pattern": r"\S"}
 _POSITION: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": POSITION_MAX}
@@ -80,14 +82,18 @@ def _one_or_more(schema: Schema, num_max: int) -> Schema:
     return {"anyOf": [schema, list_of(schema, num_max)]}
 
 
-RULES: Final = list_of(
+_RULE: Final = some_of(
     options(
         name=text(NAME_CHARS_MAX, 1),
         when=options(
             query={
                 "anyOf": [TEXT, options("is", **{"is": TEXT}), options("contains", contains=TEXT)]
             },
-            filters={"type": "object", "additionalProperties": CHOICE},
+            filters={
+                "type": "object",
+                "propertyNames": {"minLength": 1},
+                "additionalProperties": {"anyOf": [SCALAR, list_of(SCALAR, num_min=1)]},
+            },
             **{"from": TEXT},
             until=TEXT,
         ),
@@ -97,9 +103,9 @@ RULES: Final = list_of(
         bury=_one_or_more(_EXPRESSION, _MAX.boosts_max),
         filter=_EXPRESSION,
         data={"type": "object"},
-    ),
-    _MAX.rules_max,
+    )
 )
+RULES: Final = list_of(_RULE, _MAX.rules_max)
 
 SCORE: Final[Schema] = {
     "type": ["number", "string"],
@@ -143,7 +149,7 @@ FACET_OPTIONS: Final = by_field(
 )
 
 _INTERVAL: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1e300}
-_RANGE: Final = {**options(**{"from": BOUND, "to": BOUND}), "minProperties": 1}
+_RANGE: Final = some_of(options(**{"from": BOUND, "to": BOUND}))
 _RANGES: Final = list_of(_RANGE, _MAX.range_bounds_max, 1)
 _CALENDAR: Final[Schema] = {
     "anyOf": [{"enum": list(CALENDARS)}, {"type": "string", "pattern": f"^{SPAN.pattern}$"}]

@@ -64,6 +64,16 @@ def list_of(schema: Schema, num_max: int | None = None, num_min: int = 0) -> Sch
     return listed
 
 
+def pair_of(first: Schema, second: Schema) -> Schema:
+    """Return the schema of a list of two different values."""
+    return {"type": "array", "prefixItems": [first, second], "minItems": 2, "maxItems": 2}
+
+
+def some_of(schema: Schema) -> Schema:
+    """Return the schema of an object that has at least one member."""
+    return {**schema, "minProperties": 1}
+
+
 def names(num_max: int, num_min: int = 0) -> Schema:
     """Return the schema of a list of names, or of a comma-separated list."""
     return {"anyOf": [list_of(FIELD, num_max, num_min), TEXT]}
@@ -84,11 +94,12 @@ SCALAR: Final[Schema] = {
 SCALARS: Final[Schema] = list_of(SCALAR, _MAX.filter_values_max)
 CHOICE: Final[Schema] = {"anyOf": [SCALAR, SCALARS]}
 BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, text(_MAX.filter_value_bytes_max)]}
-DEGREES: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
+LAT: Final[Schema] = {"type": "number", "minimum": -90, "maximum": 90}
+LNG: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
 POINT: Final[Schema] = {
     "anyOf": [
-        options("lat", "lng", lat=DEGREES, lng=DEGREES),
-        list_of(DEGREES, 2, 2),
+        options("lat", "lng", lat=LAT, lng=LNG),
+        pair_of(LAT, LNG),
     ]
 }
 METRES: Final[Schema] = {"type": "number", "minimum": 0, "maximum": METRES_MAX}
@@ -109,9 +120,11 @@ FILTERS: Final = by_field(
             CHOICE,
             options(
                 **COMPARED,
-                count={"anyOf": [COUNT, options(gt=COUNT, gte=COUNT, lt=COUNT, lte=COUNT)]},
+                count={
+                    "anyOf": [COUNT, some_of(options(gt=COUNT, gte=COUNT, lt=COUNT, lte=COUNT))]
+                },
                 same=by_field({"anyOf": [CHOICE, options(**COMPARED)]}, _MAX.filter_fields_max),
-                radius=options("lat", "lng", "metres", lat=DEGREES, lng=DEGREES, metres=METRES),
+                radius=options("lat", "lng", "metres", lat=LAT, lng=LNG, metres=METRES),
                 box=options("top_right", "bottom_left", top_right=POINT, bottom_left=POINT),
                 polygon=list_of(POINT, _MAX.geo_corners_max, 3),
             ),
@@ -125,9 +138,10 @@ BOOLEAN: Final[Schema] = {
     "type": ["boolean", "string"],
     "enum": [True, False, "true", "false"],
 }
-TYPO_LENGTHS_SCHEMA: Final[Schema] = list_of(
-    {"type": "integer", "minimum": TYPO_LENGTHS_MIN[0], "maximum": TYPO_LENGTHS_MAX}, 2, 2
+_ONE_TYPO, _TWO_TYPOS = (
+    {"type": "integer", "minimum": least, "maximum": TYPO_LENGTHS_MAX} for least in TYPO_LENGTHS_MIN
 )
+TYPO_LENGTHS_SCHEMA: Final = pair_of(_ONE_TYPO, _TWO_TYPOS)
 COLLATION_SCHEMA: Final[Schema] = {
     "type": "string",
     "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],

@@ -15,6 +15,7 @@ from coordinator.http.api_description.schemas.schema_parts import (
     object_schema,
     open_body_schema,
 )
+from coordinator.parameters.object_parameter_schemas import BOOST
 from coordinator.parameters.parameter_table import SEARCH_BY_NAME
 from coordinator.parameters.value_schemas import COLLATION_SCHEMA, TYPO_LENGTHS_SCHEMA
 
@@ -212,7 +213,12 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
             {"k1": 0.8, "b": 0.68, "proximity": 0.2},
         ),
         boost=described(
-            SEARCH_BY_NAME["boost"].schema,
+            {
+                "type": "object",
+                "propertyNames": FIELD_SCHEMA,
+                "additionalProperties": BOOST,
+                "maxProperties": DEFAULT_LIMITS.boosts_max,
+            },
             "For requests that do not set it: as there.",
             SEARCH_BY_NAME["boost"].example,
         ),
