@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 from unittest import mock
 
-from common.process import fork_server
+from common.process import fault_injection, fork_server
 from common.process.parent_death import ask_for_parent_death_signal
 from common.process.python_command import python_command
 from coordinator.cli.commands import SECTIONS
@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> None:
         description = json.load(file)
     os.chdir(description["folder"])
     _set_environment(description["environment"])
+    _arm_faults()
     _open_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     start = _ForkThenStart() if arguments[0] in SUPERVISORS else None
@@ -53,6 +54,11 @@ def main(arguments: list[str]) -> None:
         mock.patch.object(offline_commands.OwnedData, "run", run_shard_program),
     ):
         runpy.run_module(description["module"], run_name="__main__")
+
+
+def _arm_faults() -> None:
+    """Arm what a program that is started arms when it imports the module."""
+    fault_injection.arm(os.environ.get(fault_injection.VARIABLE, ""))
 
 
 def _open_streams() -> None:
@@ -80,7 +86,12 @@ def run_shard_program(
     ours: offline_commands.OwnedData, module: str, *arguments: str, locks: tuple[int, ...] = ()
 ) -> int:
     """Fork what an offline command would start; what it inherits is more than its locks."""
-    return run_forked(lambda: import_module(module).main(list(arguments)))
+
+    def run() -> None:
+        _arm_faults()  # as if nothing had passed them yet
+        import_module(module).main(list(arguments))
+
+    return run_forked(run)
 
 
 def run_forked(run: Callable[[], object]) -> int:

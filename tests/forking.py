@@ -36,8 +36,9 @@ DESCRIPTION: Final = 3
 """Descriptor of a file with the program, the environment and the folder of a command."""
 COMMAND: Final = Program("coordinator", "tests.forked_command:main")
 START_SECONDS: Final = 90
-READ_AT_IMPORT: Final = ("FACETD_FAULTS", "FACETD_KERNELS")
-"""Variables of ours that modules read when they are imported."""
+READ_AT_IMPORT: Final = ("FACETD_KERNELS",)
+"""Variables of ours that modules read when they are imported, except FACETD_FAULTS: a command that
+is forked reads that again."""
 IS_PARALLEL = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,21 @@ def test_another_module_is_run_as_a_program(tmp_path: Path) -> None:
     )
     assert (refused.returncode, refused.stderr) == (expected.returncode, expected.stderr)
     assert b"--nothing" in expected.stderr
+
+
+def test_its_faults_are_armed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Service(data, 1, environment={"FACETD_FAULTS": "writer.receive=error@2"}) as service:
+        assert isinstance(service.process, forking.ForkedCommand)
+        with closing(service.client()) as client:
+            assert client.post("/things/configuration", {}).status == 200
+            assert [client.post("/things/items", {"id": 1}).status for _ in range(2)] == [200, 500]
+        service.wait_ready()
+        assert service.terminate() == 0
+    reshard = ("reshard", "--shards", "2", "--data-dir", str(data))
+    for fault in ("built", "switch"):  # in the program of the shard package, and in the command
+        assert run_command(*reshard, FACETD_FAULTS=f"reshard.{fault}=kill@1").returncode != 0
+    assert run_command(*reshard).returncode == 0
 
 
 def test_its_fork_server_is_replaced_by_one_that_is_started(tmp_path: Path) -> None:

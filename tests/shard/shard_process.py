@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import orjson
@@ -34,6 +35,8 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import APPLY, APPLY_JOINED, CATALOG, GET, SEARCH, Method
 from common.protocol.write_operations_and_outcomes import Operation
+from tests.forking import ForkedCommand
+from tests.service import ROOT, start_command
 
 START_SECONDS = 150
 SECRET = "s3cret"
@@ -68,9 +71,16 @@ class ShardProcess:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedCommand | None = None
         self.pipe_end: int | None = None
         self.client: RpcClient | None = None
+        self._errors: IO[bytes] | None = None
+
+    @property
+    def errors(self) -> bytes:
+        """What the process has written to stderr."""
+        assert self._errors is not None
+        return os.pread(self._errors.fileno(), 1 << 20, 0)
 
     def start(
         self,
@@ -83,28 +93,26 @@ class ShardProcess:
         data_directory.shard_folder(self.data, 0).mkdir(parents=True, exist_ok=True)
         endpoint_path(self.data, 0).unlink(missing_ok=True)
         (self.data / "secret").write_text(SECRET)
-        command = [
-            *wrapper,
-            sys.executable,
-            "-m",
-            "shard",
-            "--shard-id",
-            "0",
-            "--shards",
-            str(num_shards),
-        ]
-        command += ["--data-dir", str(self.data)]
+        words = ["--shard-id", "0", "--shards", str(num_shards), "--data-dir", str(self.data)]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
+        errors = self._errors.fileno()
+        environment = {"FACETD_FAULTS": faults}
+        if not with_pipe and not wrapper:
+            self.process = start_command(
+                *words, errors=errors, module="shard", environment=environment
+            )
+            return
         inherited: tuple[int, ...] = ()
         if with_pipe:
             pipe, self.pipe_end = os.pipe()
             inherited = (pipe,)
-            command += ["--parent-pipe", str(pipe)]
+            words += ["--parent-pipe", str(pipe)]
         self.process = subprocess.Popen(
-            command,
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"FACETD_FAULTS": faults},
+            [*wrapper, sys.executable, "-m", "shard", *words],
+            cwd=ROOT,
+            env=os.environ | environment,
             pass_fds=inherited,
-            stderr=subprocess.PIPE,
+            stderr=errors,
         )
         for descriptor in inherited:
             os.close(descriptor)
@@ -180,8 +188,8 @@ class ShardProcess:
                 self.process.kill()
         if self.process is not None:
             self.process.wait()
-            assert self.process.stderr is not None
-            self.process.stderr.close()
+        if self._errors is not None:
+            self._errors.close()
         if self.pipe_end is not None:
             with contextlib.suppress(OSError):
                 os.close(self.pipe_end)
