@@ -6,9 +6,9 @@ import asyncio
 import http.client
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +28,7 @@ from coordinator.replication.peers.data_comparison import MARKS_KEPT, DigestComp
 from coordinator.settings import Settings
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
-from tests.service import ROOT, Service
+from tests.service import Service, run_command
 from tests.waiting import wait_until
 
 NAMES = {1: "films"}
@@ -200,16 +200,10 @@ def cluster_command(service: Service, *words: str) -> subprocess.CompletedProces
 
 def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `facetd` with some words against a host."""
-    done = subprocess.run(
-        [sys.executable, "-m", "coordinator", *words],
-        env={"FACETD_URL": f"http://127.0.0.1:{service.port}", "PATH": "/usr/bin:/bin"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+    done = run_command(*words, FACETD_URL=f"http://127.0.0.1:{service.port}")
+    told = done.stdout.decode(), done.stderr.decode()
+    assert "Traceback" not in told[1], told[1]
+    return subprocess.CompletedProcess(done.args, done.returncode, *told)
 
 
 def compared(hosts: Hosts) -> list[dict[str, Any]]:
@@ -322,17 +316,18 @@ def refuses(service: Service) -> bool:
 
 def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
     first, last = hosts.services[0], hosts.services[2]
-    client = first.client()
 
     def shown(service: Service) -> dict[str, Any]:
         name = (state_of_last or {})["name"]
-        found = client.get("/_cluster").json["hosts"]
+        with closing(first.client()) as client:
+            found = client.get("/_cluster").json["hosts"]
         return next((one for one in found if one["name"] == name), {})
 
     state_of_last = replica_state(last)
     wait_until(lambda: shown(last).get("is_serving"))
     name = shown(last)["name"]
-    refused = client.delete(f"/_cluster/hosts/{name}")
+    with closing(first.client()) as client:
+        refused = client.delete(f"/_cluster/hosts/{name}")
     assert (refused.status, refused.json["error"]["code"]) == (409, "host_in_use")
     last.terminate()
     wait_until(lambda: shown(last)["is_away"])
@@ -369,7 +364,6 @@ def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
     assert removed.returncode == 0, removed
     assert not shown(last)
     assert cluster_command(first, "status").returncode == 0
-    client.close()
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ from tests.service import Service
 from tests.waiting import wait_until
 
 PLACED = ("0,1", "1,2", "2,0")
-NUM_REQUESTS = 120
+NUM_REQUESTS = 50
+NUM_REQUESTS_LONG = 120
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,9 @@ def some_items(hosts: Hosts) -> None:
     hosts.wait_equal()
 
 
-def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
+def test_hosts_that_hold_some_shards_answer_as_one(
+    hosts: Hosts, pytestconfig: pytest.Config
+) -> None:
     configure(hosts.services[0], {"aggregations": {"genre": {}, "year": {}}})
     with ExitStack() as stack:
         clients = [stack.enter_context(closing(one.client())) for one in hosts.services]
@@ -109,7 +112,8 @@ def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
     contents = [exported(service) for service in hosts.services]
     assert contents[0] == contents[1] == contents[2]
 
-    assert_alike(hosts, NUM_REQUESTS)
+    is_long = pytestconfig.getoption("--long")
+    assert_alike(hosts, NUM_REQUESTS_LONG if is_long else NUM_REQUESTS)
 
 
 @pytest.mark.usefixtures("some_items")

@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Iterator[SharedLogServers]:
 
 
 @pytest.mark.parametrize(
-    "num_requests", [NUM_REQUESTS // 5, pytest.param(NUM_REQUESTS, marks=pytest.mark.long)]
+    "num_requests", [NUM_REQUESTS // 12, pytest.param(NUM_REQUESTS, marks=pytest.mark.long)]
 )
 def test_hosts_with_different_numbers_of_shards_answer_alike(
     tmp_path: Path, log: SharedLogServers, num_requests: int
