@@ -14,6 +14,7 @@ from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
 from common.index_configuration_value_checks import WARNINGS_MAX
 from common.nearest_name import nearest
+from common.search_option_parsers import ALL_FIELDS
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation_rule_evaluation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
@@ -83,7 +84,8 @@ def _lists_of_fields(
         yield FieldReference(f"aggregations.{name}", name)
     searchable = [one.path for one in configuration.searchable_fields or ()]
     for i, name in enumerate(searchable):
-        yield FieldReference(f"searchable_fields[{i}]", name, TEXT_KINDS)
+        if name != ALL_FIELDS:
+            yield FieldReference(f"searchable_fields[{i}]", name, TEXT_KINDS)
     yield from _listed("sorting_fields", configuration.sorting_fields)
     yield from _listed("geo_fields", configuration.geo_fields)
     yield from _listed("nested", configuration.nested)

@@ -338,6 +338,12 @@ def test_a_star_among_search_fields_stands_for_all_others(films: Index) -> None:
     assert weighted["data"] != expected["data"]
     (warning,) = films.search(**asked, search_fields=["nmae", "*"])["meta"]["warnings"]
     assert warning.startswith("search_fields names 'nmae'")
+    configured = {"searchable_fields": ["name^9", "*"]}
+    assert (
+        changed(films.client, "PATCH", f"{films.path}/configuration", configured).json["warnings"]
+        == []
+    )
+    assert films.search(**asked)["data"] == weighted["data"]
     path = f"/1/indexes/{films.name}/query"
     reply = films.client.post(path, {"query": "green", "restrictSearchableAttributes": ["*"]})
     assert (reply.status, reply.json["nbHits"]) == (200, expected["pagination"]["total"])
