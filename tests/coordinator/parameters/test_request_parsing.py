@@ -107,6 +107,13 @@ def test_a_star_stands_for_the_fields_that_the_configuration_searches(
     assert (found.search_fields, found.warnings) == (expected, ())
 
 
+def test_a_mistyped_facet_is_answered_with_the_nearest() -> None:
+    for name, meant in (("taags", "; did you mean tags?"), ("zzz", "actors, country, tags")):
+        with pytest.raises(NotFound) as caught:
+            parse_facet({"name": name}, CONFIGURATION, DEFAULT_LIMITS)
+        assert str(caught.value).endswith(meant)
+
+
 def test_a_field_that_is_not_searched_is_a_warning_beside_a_star() -> None:
     found = search(query="sea", search_fields=["studio", "*"])
     assert found.search_fields is not None
