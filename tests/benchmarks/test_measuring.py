@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from benchmarks import (
     field_names,
     floor,
     large_index,
+    processes,
     relevance,
     scale,
     search_as_you_type_relevance,
@@ -30,14 +33,33 @@ from benchmarks.corpus import Shape, words
 from benchmarks.game.__main__ import main as play_game
 from benchmarks.game.brute_force import IDFS, BruteForce
 from benchmarks.game.records import Record, check_counts, check_scores
+from benchmarks.peers import base
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
 from benchmarks.peers.servers.game_player import GameQuery, Played
 from benchmarks.relevance import JudgedSet
+from tests import forking
+from tests.service import ROOT
 
 SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
 NUM_ITEMS = 300
 
 needs_wrk = pytest.mark.skipif(not wrk.is_installed(), reason="wrk is not installed")
+
+
+class Running(processes.Running):
+    """Its services are forked where many tests run in parallel: no figure is checked here."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path, **options: Any) -> None:
+        words = [str(word) for word in command]
+        if words[1:4] != ["-m", "coordinator", "serve"] or not forking.can_fork(os.environ):
+            super().__init__(command, log, **options)
+            return
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output, open(os.devnull, "rb") as nothing:
+            streams = (nothing.fileno(), output.fileno(), output.fileno())
+            forked: Any = forking.fork(words[3:], os.environ, ROOT, streams)
+        self.process = forked
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +68,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder = tmp_path_factory.mktemp("benchmarks")
         patch.setenv("FACETD_BENCHMARKS_HOME", str(folder))
         patch.setattr(results_module, "FOLDER", folder / "results")
+        patch.setattr(base, "Running", Running)
         yield folder
 
 

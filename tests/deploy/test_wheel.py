@@ -32,9 +32,8 @@ pytestmark = [
 ]
 
 
-def pip(environment: Path) -> list[str]:
-    """Return our pip for another environment, which needs none of its own."""
-    return [sys.executable, "-m", "pip", "--python", str(environment / "bin/python")]
+UV = Path(sys.executable).with_name("uv")
+"""Where it is, it installs: it takes a tenth of pip's processor time."""
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with nothing but the wheel and what it needs."""
     folder = tmp_path_factory.mktemp("wheel") / "environment"
     venv.create(folder)
-    command = [*pip(folder), "install", "-q", str(WHEEL)]
-    subprocess.run(command, check=True, env=strangers_environment())
+    python = str(folder / "bin/python")
+    if UV.exists():  # copies: a test changes a file
+        command = [str(UV), "pip", "install", "-p", python, "--link-mode", "copy"]
+    else:  # our pip, so that the environment needs none
+        command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-compile"]
+    environment = strangers_environment(folder)
+    del environment["PYTHONPYCACHEPREFIX"]
+    environment["HOME"] = str(Path.home())  # has what was downloaded before
+    subprocess.run([*command, "-q", str(WHEEL)], check=True, env=environment)
     return folder
 
 
@@ -68,11 +74,16 @@ def ask(url: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-def strangers_environment() -> dict[str, str]:
-    """Return variables that point neither to this checkout nor to a home."""
+def strangers_environment(environment: Path) -> dict[str, str]:
+    """Return variables that point neither to this checkout nor to a home.
+
+    Bytecode goes beside the environment, in which nothing may be written.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FACETD_")}
     kept.pop("PYTHONPATH", None)
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    bytecode = str(environment.with_name("bytecode"))
+    return {**kept, "PYTHONPYCACHEPREFIX": bytecode, "HOME": "/nonexistent"}
 
 
 @pytest.fixture
@@ -84,7 +95,7 @@ def service(environment: Path, hostile_folder: Path, tmp_path: Path) -> Iterator
     process = subprocess.Popen(
         [*command, "--data-dir", str(tmp_path / "data")],
         cwd=hostile_folder,
-        env=strangers_environment(),
+        env=strangers_environment(environment),
     )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -113,11 +124,10 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def test_it_brings_no_compiler(environment: Path) -> None:
-    command = [*pip(environment), "list"]
-    listed = subprocess.check_output(command, text=True, env=strangers_environment())
-    assert "numpy" in listed
-    assert "numba" not in listed
-    assert "llvmlite" not in listed
+    (library,) = environment.glob("lib/python*/site-packages")
+    installed = {path.name.partition("-")[0] for path in library.glob("*.dist-info")}
+    assert {"facetd", "numpy"} <= installed
+    assert not installed & {"numba", "llvmlite"}
 
 
 def test_it_serves_wherever_it_is_started(service: str) -> None:
@@ -142,7 +152,7 @@ def test_a_machine_that_it_has_no_code_for_hears_why(environment: Path, tmp_path
             text=True,
             timeout=180,
             check=False,
-            env=strangers_environment(),
+            env=strangers_environment(environment),
         )
     finally:
         changed.write_bytes(content)

@@ -289,11 +289,18 @@ def chunked(draw: st.DrawFn, body: bytes) -> list[bytes]:
     return [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
 
+NUM_ITEMS_MAX = 5
+"""Of a body: what a cut can fall between is there in a few; drawing items is what takes time."""
 one_line_items = items().map(lambda item: item.replace(b"\n", b" "))
 spaces = st.sampled_from([b"", b" ", b"\t", b"\r"])
 
 
-@given(st.data(), st.lists(one_line_items | st.just(b"")), st.booleans(), st.booleans())
+@given(
+    st.data(),
+    st.lists(one_line_items | st.just(b""), max_size=NUM_ITEMS_MAX),
+    st.booleans(),
+    st.booleans(),
+)
 def test_lines_give_their_items_for_any_chunking(
     data: st.DataObject, lines: list[bytes], ends_with_feed: bool, has_mark: bool
 ) -> None:
@@ -307,7 +314,7 @@ def test_lines_give_their_items_for_any_chunking(
     assert found == expected
 
 
-@given(st.data(), st.lists(items()))
+@given(st.data(), st.lists(items(), max_size=NUM_ITEMS_MAX))
 def test_array_gives_its_items_for_any_chunking(data: st.DataObject, members: list[bytes]) -> None:
     space = data.draw(st.sampled_from([b"", b" ", b"\n"]))
     body = space + b"[" + space + (space + b"," + space).join(members) + space + b"]" + space
@@ -317,7 +324,7 @@ def test_array_gives_its_items_for_any_chunking(data: st.DataObject, members: li
     assert found == [expected_outcome(index, item) for index, item in enumerate(members)]
 
 
-@given(st.data(), st.lists(damaged_items() | one_line_items, max_size=5), st.booleans())
+@given(st.data(), st.lists(damaged_items() | one_line_items, max_size=NUM_ITEMS_MAX), st.booleans())
 def test_chunking_changes_nothing_about_broken_bodies(
     data: st.DataObject, members: list[bytes], is_array: bool
 ) -> None:
@@ -368,7 +375,9 @@ def test_a_first_line_of_white_space_may_be_as_long_as_an_item() -> None:
     assert scanner.feed(b' \n{"id":1}\n').lines.tolist() == [2]
 
 
-@given(st.lists(damaged_items().map(lambda item: item.replace(b"\n", b" ")), max_size=5))
+@given(
+    st.lists(damaged_items().map(lambda item: item.replace(b"\n", b" ")), max_size=NUM_ITEMS_MAX)
+)
 def test_each_line_is_judged_alone(lines: list[bytes]) -> None:
     body = b"{}\n" + b"\n".join(lines)
 

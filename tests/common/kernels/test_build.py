@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import importlib.util
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.kernels.build import plan
+from common.kernels.build import builder, plan
 from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots, try_out
 from common.kernels.build.machine_code import chosen_levels, host_level
 from common.kernels.build.numba_front_end import Entry
@@ -185,46 +191,50 @@ except CannotBuild as error:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "message"),
+    ("take", "message"),
     [
-        ("sysconfig.get_path = lambda name: '/nowhere'", "there is no /nowhere/Python.h: install"),
-        ("shutil.which = lambda name: None", "there is no C compiler: install gcc"),
         (
-            "os.environ['FACETD_KERNEL_LEVELS'] = 'x86-64-v2 x86-64-3'",
+            lambda patch: patch.setattr(sysconfig, "get_path", lambda _: "/nowhere"),
+            "there is no /nowhere/Python.h: install",
+        ),
+        (
+            lambda patch: patch.setattr(shutil, "which", lambda _: None),
+            "there is no C compiler: install gcc",
+        ),
+        (
+            lambda patch: patch.setenv("FACETD_KERNEL_LEVELS", "x86-64-v2 x86-64-3"),
             "FACETD_KERNEL_LEVELS names x86-64-3; known are x86-64-v2, x86-64-v3, x86-64-v4",
         ),
         (
-            "os.environ['FACETD_KERNEL_SPEED'] = 'fast'",
+            lambda patch: patch.setenv("FACETD_KERNEL_SPEED", "fast"),
             "FACETD_KERNEL_SPEED is 'fast'; it can be 0, 1, 2 or 3",
         ),
     ],
 )
 def test_what_a_build_lacks_is_said_before_anything_is_compiled(
-    tmp_path: Path, lacking: str, message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    take: Callable[[pytest.MonkeyPatch], None],
+    message: str,
 ) -> None:
-    program = f"""
-import importlib.util, os, shutil, sysconfig
-from pathlib import Path
-from common.kernels.build import builder
+    def plan_is_made(*_: object) -> None:
+        raise AssertionError
 
-def unexpected(self):
-    raise SystemExit("compiled first")
-
-{lacking}
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "ziglang" else find_spec(name, *more)
-builder._Build.run = unexpected
-try:
-    builder.build(Path({str(tmp_path / "_none.abi3.so")!r}), is_checked=False, modules=[{MODULE!r}])
-except builder.CannotBuild as error:
-    print(error)
-"""
-    environment = {name: one for name, one in os.environ.items() if name not in ("CC", "CXX")}
-    environment["FACETD_KERNEL_BUILD"] = str(tmp_path / "results")  # another build holds its folder
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        *(importlib.util, "find_spec"),
+        lambda name, *more: None if name == "ziglang" else find_spec(name, *more),
     )
-    assert ended.stdout.startswith(message), ended.stderr
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FACETD_KERNEL_BUILD", str(tmp_path))  # another build holds its folder
+    monkeypatch.setattr(plan, "make_plan", plan_is_made)
+    take(monkeypatch)
+    try:
+        with pytest.raises(builder.CannotBuild, match="^" + re.escape(message)):
+            builder.build(tmp_path / "_none.abi3.so", is_checked=False, modules=[MODULE])
+    finally:
+        gc.enable()
 
 
 def test_a_compiler_that_is_killed_is_one_line(tmp_path: Path) -> None:
