@@ -13,6 +13,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -89,35 +90,47 @@ def drawn() -> str:
     return "\n".join([GRAPH_BEGIN, "| folder | imports from |", "|---|---|", *rows, GRAPH_END])
 
 
-@cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Return the syntax tree of a file, as all its nodes."""
-    return tuple(ast.walk(ast.parse(path.read_text())))
+class Outline(NamedTuple):
+    """What these tests ask of a file; a tree of all of its nodes would be large."""
+
+    imported: frozenset[str]
+    classes: tuple[str, ...]
 
 
 @cache
-def imported(path: Path) -> frozenset[str]:
-    """Return the names of all modules that a file imports, at any level."""
+def outline_of(path: Path) -> Outline:
+    """Read a file: the names of all modules that it imports, at any level, and of its classes."""
     names = set()
-    for node in nodes_of(path):
+    classes = []
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names.add(node.module or "")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(names)
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+    return Outline(frozenset(names), tuple(classes))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_from_both_processes_to_common(path: Path) -> None:
-    package = path.relative_to(ROOT).parts[0]
+def imported(path: Path) -> frozenset[str]:
+    """Return the names of all modules that a file imports, at any level."""
+    return outline_of(path).imported
+
+
+def test_imports_point_from_both_processes_to_common() -> None:
     forbidden = {
         "common": {"coordinator", "shard", "tests", "benchmarks"},
         "coordinator": {"shard", "tests", "benchmarks"},
         "shard": {"coordinator", "tests", "benchmarks"},
-    }[package]
-    assert not {name.split(".")[0] for name in imported(path)} & forbidden
+    }
+    found = {
+        path: {name.split(".")[0] for name in imported(path)}
+        & forbidden[path.relative_to(ROOT).parts[0]]
+        for path in MODULES
+    }
+    assert {str(path): packages for path, packages in found.items() if packages} == {}
 
 
 def test_folders_form_no_circle() -> None:
@@ -141,11 +154,8 @@ def test_the_graph_of_folders_is_drawn_as_it_is() -> None:
 
 
 def test_no_class_name_stands_for_two_things() -> None:
-    names = Counter(
-        node.name
-        for node in chain.from_iterable(map(nodes_of, MODULES))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
+    classes = chain.from_iterable(outline_of(path).classes for path in MODULES)
+    names = Counter(name for name in classes if not name.startswith("_"))
     assert [name for name, count in names.items() if count > 1] == []
 
 
