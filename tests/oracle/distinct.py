@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.oracle.items import Item, is_number, is_too_long, leaves
+from tests.oracle.items import Item, is_number, is_too_long, leaves_at
 
 
 def group_of(hits: list[Item], item: Item, field: str) -> list[Item]:
@@ -30,7 +30,7 @@ def distinct_value(item: Item, name: str) -> frozenset[tuple[str, Any]]:
 
     The empty text is a value only where it stands alone and in no array.
     """
-    found = [(value, shape) for path, value, shape in leaves(item) if path == name and shape < 2]
+    found = [(value, shape) for value, shape in leaves_at(item, name) if shape < 2]
     values = [
         value
         for value, _ in found
@@ -45,6 +45,6 @@ def distinct_value(item: Item, name: str) -> frozenset[tuple[str, Any]]:
 
 def sole_value(item: Item, name: str) -> Any:
     """Return the value of a field that has one; None for an array, and for several values."""
-    is_array = any(path == name and shape > 0 for path, _, shape in leaves(item))
+    is_array = any(shape > 0 for _, shape in leaves_at(item, name))
     values = distinct_value(item, name)
     return None if is_array or len(values) != 1 else next(iter(values))[1]

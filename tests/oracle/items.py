@@ -29,13 +29,26 @@ def leaves(value: Any, path: str = "", arrays: int = 0, way: int = 0) -> Iterato
         yield path, value, 2 if arrays > 1 else max(way, arrays)
 
 
+NUM_KEPT_MAX = 20_000
+_kept: dict[int, tuple[Item, dict[str, list[tuple[Any, ...]]]]] = {}
+"""Items with their leaves by path; items are never changed, and each search asks for all."""
+
+
+def leaves_at(item: Item, name: str) -> list[tuple[Any, ...]]:
+    """Return (value, shape) of the leaves of a path."""
+    if id(item) not in _kept:
+        if len(_kept) == NUM_KEPT_MAX:
+            _kept.clear()
+        by_path: dict[str, list[tuple[Any, ...]]] = {}
+        for path, value, shape in leaves(item):
+            by_path.setdefault(path, []).append((value, shape))
+        _kept[id(item)] = (item, by_path)  # while an item is kept, no other one has its id
+    return _kept[id(item)][1].get(name, [])
+
+
 def values_of(item: Item, name: str) -> list[Any]:
     """Return the values that an item has for filters and facets."""
-    return [
-        value
-        for path, value, shape in leaves(item)
-        if path == name and shape < 2 and not is_too_long(value)
-    ]
+    return [value for value, shape in leaves_at(item, name) if shape < 2 and not is_too_long(value)]
 
 
 def keys_of(item: Item, name: str) -> set[str]:

@@ -32,12 +32,16 @@ def pieces_of(word: str) -> list[str]:
 def word_matches(word: str, is_prefix: bool, typos: int, term: str) -> bool:
     if is_run(word) or is_run(term):
         return is_run(word) and word in term
-    if typos:
-        # Typos never fall on digits, of which the word has none.
-        digit = next((i for i, c in enumerate(term) if c.isdigit()), None)
-        if digit is not None:
-            return is_prefix and is_near(word, term, min(distances(word, term[:digit])), typos)
-    found = distances(word, term)
+    if not typos:
+        return term.startswith(word) if is_prefix else term == word
+    beginning = term[: len(word) + typos]  # longer ones are too far away
+    if len(beginning) < len(word) - typos or not (is_prefix or beginning == term):
+        return False
+    # Typos never fall on digits, of which the word has none.
+    digit = next((i for i, c in enumerate(beginning) if c.isdigit()), None)
+    if digit is not None:
+        return is_prefix and is_near(word, term, min(distances(word, term[:digit])), typos)
+    found = distances(word, beginning)
     return is_near(word, term, min(found) if is_prefix else found[-1], typos)
 
 
