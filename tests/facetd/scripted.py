@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.service import free_port
+
 
 class RequestedQuery(NamedTuple):
     """One request."""
@@ -70,7 +72,8 @@ def serving(*answers: Any, certificate: Path | None = None, prefix: str = "") ->
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    # Never a port again to which a client may still have a connection.
+    server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
     scheme = "http"
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

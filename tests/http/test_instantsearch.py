@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,52 +12,46 @@ from coordinator.instantsearch import INSTANTSEARCH
 from tests.facetd.scripted import serving
 from tests.http.conftest import Web
 from tests.http.raw_requests import request
+from tests.node_process import Ask, node_process
 from tests.service import Service
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 PROGRAM = """
+import { createInterface } from "node:readline";
 import { createSearchClient } from "./instantsearch.mjs";
-const asked = [];
-const client = createSearchClient({
-  url: process.argv[2],
-  fetch: (url, options) => {
-    asked.push({ path: new URL(url).pathname, body: JSON.parse(options.body) });
-    return fetch(url, options);
-  },
-});
-let input = "";
-for await (const chunk of process.stdin) input += chunk;
-const { method, requests } = JSON.parse(input);
-let answer;
-try {
-  const isWrapped = requests.length === 1 && requests[0].requests;
-  answer = await client[method](isWrapped ? requests[0] : requests);
-} catch (error) {
-  answer = { error: error.message, code: error.code, status: error.status };
+for await (const line of createInterface({ input: process.stdin })) {
+  const { url, method, requests } = JSON.parse(line);
+  const asked = [];
+  const client = createSearchClient({
+    url,
+    fetch: (url, options) => {
+      asked.push({ path: new URL(url).pathname, body: JSON.parse(options.body) });
+      return fetch(url, options);
+    },
+  });
+  let answer;
+  try {
+    const isWrapped = requests.length === 1 && requests[0].requests;
+    answer = await client[method](isWrapped ? requests[0] : requests);
+  } catch (error) {
+    answer = { error: error.message, code: error.code, status: error.status };
+  }
+  console.log(JSON.stringify({ answer, asked }));
 }
-console.log(JSON.stringify({ answer, asked }));
 """
 
 
-class Page:
+class Page(NamedTuple):
     """A page with the client on it."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
-        self.port = port
+    run: Ask
+    url: str
 
     def ask(self, method: str, *requests: Any) -> tuple[Any, list[dict[str, Any]]]:
         """Return the client's answer, and what it asked the service."""
-        run = subprocess.run(
-            [str(NODE), str(self.folder / "page.mjs"), f"http://127.0.0.1:{self.port}"],
-            input=json.dumps({"method": method, "requests": requests}),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        told = json.loads(run.stdout)
+        told = self.run({"url": self.url, "method": method, "requests": requests})
         return told["answer"], told["asked"]
 
     def search(self, *requests: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -93,7 +84,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         served = client.get("/_instantsearch.js")
         (folder / "instantsearch.mjs").write_bytes(served.body)
         client.close()
-        yield Page(folder, service.port)
+        with node_process(folder / "page.mjs") as run:
+            yield Page(run, f"http://127.0.0.1:{service.port}")
 
 
 def query(**params: Any) -> dict[str, Any]:
@@ -282,13 +274,9 @@ def test_mistake_is_an_error_with_its_code(page: Page) -> None:
 @pytest.mark.parametrize(
     ("status", "message"), [(502, "the service answered 502"), (200, "is not facetd")]
 )
-def test_another_server_is_an_error_with_its_status(
-    tmp_path: Path, status: int, message: str
-) -> None:
-    (tmp_path / "page.mjs").write_text(PROGRAM)
-    (tmp_path / "instantsearch.mjs").write_bytes(INSTANTSEARCH)
+def test_another_server_is_an_error_with_its_status(page: Page, status: int, message: str) -> None:
     with serving((status, b"<html>")) as server:
-        answer, _ = Page(tmp_path, int(server.url.rpartition(":")[2])).ask("search", query())
+        answer, _ = page._replace(url=server.url).ask("search", query())
 
     assert answer["status"] == status
     assert message in answer["error"]
