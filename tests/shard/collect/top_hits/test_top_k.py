@@ -92,17 +92,12 @@ def expected_order(
                 sign = -1 if key.is_descending else 1
                 rows.sort(key=lambda row: sign * scores[row[1]])
             continue
-        field = key.field
-        missing = [row for row in rows if sort_value(row[2], field) is None]
-        present = [row for row in rows if sort_value(row[2], field) is not None]
-        present.sort(
-            key=lambda row: (
-                type_rank(sort_value(row[2], field)),
-                sort_value(row[2], field),
-            ),
-            reverse=key.is_descending,
-        )
-        rows = missing + present if key.is_missing_first else present + missing
+        valued = [(sort_value(row[2], key.field), row) for row in rows]
+        missing = [row for value, row in valued if value is None]
+        present = [pair for pair in valued if pair[0] is not None]
+        present.sort(key=lambda pair: (type_rank(pair[0]), pair[0]), reverse=key.is_descending)
+        ordered = [row for _, row in present]
+        rows = missing + ordered if key.is_missing_first else ordered + missing
     return rows
 
 

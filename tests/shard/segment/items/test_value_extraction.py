@@ -101,13 +101,46 @@ def in_one_order(values: list[Value]) -> list[str]:
     return sorted(map(repr, values))
 
 
-@given(st.lists(items(), max_size=4))
+@given(st.lists(items(), min_size=1, max_size=4))
+@example([b'{"a":{},"a":{"":1,"b":2},"a.b":[{"c":1},3]}'])
+@example([b'{"\\u0061.b":"\\u0062","a":{"\\u0062":{"b":[]}}}'])
+@example([b'{"x":{"a":"}","b":["]",{}]},"a":"last"}', b'{"x":[[],-1.5e3,null]}'])
 def test_extraction_gives_the_values_of_the_decoded_items(documents: list[bytes]) -> None:
+    """Values, ids, numbers, facet keys and single paths: drawing items takes most of the time."""
     registry = FieldRegistry()
     extraction = extract_all(documents, registry)
+    values = decoded(extraction, registry)
 
-    assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
+    assert in_one_order(values) == in_one_order(naive_values(documents))
     assert np.all(np.diff(extraction.doc.astype(np.int64)) >= 0)
+    check_ids(extraction, documents)
+    check_numbers(extraction, values)
+    check_facet_keys(extraction, values)
+    check_each_path_alone(documents)
+
+
+def check_ids(extraction: Extraction, documents: list[bytes]) -> None:
+    """The extraction finds the canonical ids."""
+    found = [
+        extraction.text[start:end].tobytes()
+        for start, end in zip(extraction.id_start, extraction.id_end, strict=True)
+    ]
+    assert found == [str(orjson.loads(document).get("id", "")).encode() for document in documents]
+
+
+def check_numbers(extraction: Extraction, values: list[Value]) -> None:
+    """Numbers are parsed like Python does, and nothing else is a number."""
+    parsed = parse_numbers(extraction, np.arange(len(extraction.doc)))
+    for value, number in zip(values, parsed.tolist(), strict=True):
+        is_number = isinstance(value[4], int | float)
+        assert number == float(value[4]) if is_number else math.isnan(number)
+
+
+def check_facet_keys(extraction: Extraction, values: list[Value]) -> None:
+    """Canonical keys are the facet keys."""
+    arena, offsets = canonical_keys(extraction, np.arange(len(extraction.doc)))
+    keys = [arena[start:end].tobytes().decode() for start, end in pairwise(offsets)]
+    assert keys == [facet_key(value[4]) or "" for value in values]
 
 
 def values_of(extraction: Extraction, field: int) -> list[tuple[Any, ...]]:
@@ -134,51 +167,6 @@ def check_each_path_alone(documents: list[bytes]) -> None:
 
         assert values_of(alone, field) == values_of(everything, field)
     assert registry.paths == paths
-
-
-@given(st.lists(items(), min_size=1, max_size=4))
-@example([b'{"a":{},"a":{"":1,"b":2},"a.b":[{"c":1},3]}'])
-@example([b'{"\\u0061.b":"\\u0062","a":{"\\u0062":{"b":[]}}}'])
-@example([b'{"x":{"a":"}","b":["]",{}]},"a":"last"}', b'{"x":[[],-1.5e3,null]}'])
-def test_values_of_one_path_are_those_of_the_whole_extraction(documents: list[bytes]) -> None:
-    check_each_path_alone(documents)
-
-
-@given(st.lists(items(), max_size=4))
-def test_extraction_finds_the_canonical_ids(documents: list[bytes]) -> None:
-    extraction = extract_all(documents)
-
-    found = [
-        extraction.text[start:end].tobytes()
-        for start, end in zip(extraction.id_start, extraction.id_end, strict=True)
-    ]
-
-    assert found == [str(orjson.loads(document).get("id", "")).encode() for document in documents]
-
-
-@given(st.lists(items(), min_size=1, max_size=4))
-def test_numbers_are_parsed_like_python_does(documents: list[bytes]) -> None:
-    registry = FieldRegistry()
-    extraction = extract_all(documents, registry)
-    everything = np.arange(len(extraction.doc))
-
-    parsed = parse_numbers(extraction, everything)
-
-    for value, number in zip(decoded(extraction, registry), parsed.tolist(), strict=True):
-        is_number = isinstance(value[4], int | float)
-        assert number == float(value[4]) if is_number else math.isnan(number)
-
-
-@given(st.lists(items(), min_size=1, max_size=4))
-def test_canonical_keys_are_the_facet_keys(documents: list[bytes]) -> None:
-    registry = FieldRegistry()
-    extraction = extract_all(documents, registry)
-    everything = np.arange(len(extraction.doc))
-
-    arena, offsets = canonical_keys(extraction, everything)
-
-    keys = [arena[start:end].tobytes().decode() for start, end in pairwise(offsets)]
-    assert keys == [facet_key(value[4]) or "" for value in decoded(extraction, registry)]
 
 
 @pytest.mark.parametrize(
@@ -252,10 +240,14 @@ def written(value: Any) -> str:
 @given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "a.b"]), pairs)), max_size=3))
 @example([[("a.b", 1), ("a", _Members([("b", 2)])), ("a.b", 3)]])
 @example([[("a", [_Members([("b", 1)]), _Members([("b", 2), ("b", 3)])]), ("a.b", 4)]])
+@example([[("a", _Members([("b", 1)])), ("b", 2), ("a", 3), ("a.b", 4)]])
+@example([[("a", _Members([("a", _Members([("b", 1)])), ("a", _Members([]))]))]])
 def test_the_last_of_duplicate_keys_wins_whatever_else_has_its_path(
     members: list[list[tuple[str, Any]]],
 ) -> None:
-    """A value was kept whose key came again after an object with the same path.
+    """Among all paths, and for each of them alone.
+
+    A value was kept whose key came again after an object with the same path.
 
     Of `{"a.b": 1, "a": {"b": 2}, "a.b": 3}`, 1 was searched and counted, but not shown.
     """
@@ -264,15 +256,7 @@ def test_the_last_of_duplicate_keys_wins_whatever_else_has_its_path(
     extraction = extract_all(documents, registry)
 
     assert in_one_order(decoded(extraction, registry)) == in_one_order(naive_values(documents))
-
-
-@given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "a.b"]), pairs)), max_size=3))
-@example([[("a", _Members([("b", 1)])), ("b", 2), ("a", 3), ("a.b", 4)]])
-@example([[("a", _Members([("a", _Members([("b", 1)])), ("a", _Members([]))]))]])
-def test_values_of_one_path_are_those_of_the_whole_extraction_where_keys_are_repeated(
-    members: list[list[tuple[str, Any]]],
-) -> None:
-    check_each_path_alone([written(_Members(one)).encode() for one in members])
+    check_each_path_alone(documents)
 
 
 def test_values_of_one_path_are_found_among_paths_beyond_the_limit(
