@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gzip
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,10 @@ DATA = ROOT.parent / "shared" / "data"
 """Real data sets beside the checkout; tests that read them skip without."""
 
 SHARD_COUNTS = (1, 2, 3)
+SHARD_COUNTS_OF_CLIENTS = (1, pytest.param(2, marks=pytest.mark.long), 3)
+"""Two shards show little that neither one nor three show; the oracles are asked on all numbers."""
+on_three_shards = pytest.mark.parametrize("client", [3], indirect=True, ids=["3-shards"])
+"""For tests of what the coordinator alone decides, or what the number does not change."""
 _numbers = itertools.count()
 
 
@@ -96,6 +101,15 @@ def lines_of_set(name: str) -> list[bytes]:
 def around(lines: list[bytes], is_rival: Callable[[bytes], bool]) -> list[bytes]:
     """Return every tenth item, and those that compete for the hits that a test asks for."""
     return [line for number, line in enumerate(lines) if number % 10 == 0 or is_rival(line)]
+
+
+def lines_about(name: str, texts: Iterable[str], config: pytest.Config) -> list[bytes]:
+    """Return the items of a set; without `--long` those that have one of the texts, and some."""
+    lines = lines_of_set(name)
+    if config.getoption("--long"):
+        return lines
+    pattern = re.compile("|".join(map(re.escape, texts)).encode(), re.IGNORECASE)
+    return around(lines, lambda line: pattern.search(line) is not None)
 
 
 def index_of_set(
@@ -172,9 +186,11 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     assert statuses == [0] * len(running)
 
 
-@pytest.fixture(scope="session", params=SHARD_COUNTS, ids=lambda count: f"{count}-shards")
+@pytest.fixture(
+    scope="session", params=SHARD_COUNTS_OF_CLIENTS, ids=lambda count: f"{count}-shards"
+)
 def client(request: pytest.FixtureRequest, services: Services) -> Iterator[Client]:
-    """A client of a cluster with 1, 2 or 3 shards."""
+    """A client of a cluster with 1 or 3 shards, with `--long` also 2."""
     client = services(request.param).client()
     yield client
     client.close()
@@ -193,7 +209,22 @@ def index(client: Client) -> Iterator[Index]:
 
 @pytest.fixture
 def films(index: Index) -> Index:
-    """An index with six films."""
+    """An index with six films, of this test alone."""
     assert index.configure(CONFIGURATION).status == 200
     assert index.put(FILMS).status == 200
     return index
+
+
+@pytest.fixture(scope="session")
+def shared_films(client: Client) -> Iterator[Index]:
+    """The same six films for all tests that only read."""
+    yield from filled(Index(client, "shared-films"), CONFIGURATION, FILMS)
+
+
+def filled(index: Index, configuration: Any, items: Any) -> Iterator[Index]:
+    """Make an index with some items, and delete it afterwards."""
+    assert index.configure(configuration).status == 200
+    assert index.put(items).status == 200
+    yield index
+    index.client.close()  # an idle connection is not kept for as long as some tests take
+    index.client.delete(index.path)

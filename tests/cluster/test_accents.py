@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
+from tests.cluster.conftest import Index, Services, filled
+from tests.service import Client
 
 TEXTS = [
     "ma",
@@ -27,12 +29,14 @@ TEXTS = [
 ]
 
 
-@pytest.fixture
-def texts(index: Index) -> Index:
-    assert index.configure({"searchable_fields": ["text"]}).status == 200
-    items = [{"id": i, "text": text, "even": i % 2 == 0} for i, text in enumerate(TEXTS)]
-    assert index.put(items).status == 200
-    return index
+SEARCHED = {"searchable_fields": ["text"]}
+ITEMS = [{"id": i, "text": text, "even": i % 2 == 0} for i, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def texts(client: Client) -> Iterator[Index]:
+    """Read only."""
+    yield from filled(Index(client, "accents"), SEARCHED, ITEMS)
 
 
 def found(index: Index, **parameters: Any) -> list[str]:
@@ -92,10 +96,12 @@ def test_spellings_are_no_words(texts: Index) -> None:
     assert [one["text"] for one in suggested] == ["cafe", "cafeteria"]
 
 
-def test_a_word_that_is_always_spelt_alike_is_scored_as_without_accents(texts: Index) -> None:
-    assert texts.put([{"id": 90, "text": "über"}, {"id": 91, "text": "über alles"}]).status == 200
+def test_a_word_that_is_always_spelt_alike_is_scored_as_without_accents(index: Index) -> None:
+    index.configure(SEARCHED)
+    items = [*ITEMS, {"id": 90, "text": "über"}, {"id": 91, "text": "über alles"}]
+    assert index.put(items).status == 200
     bare, typed = (
-        texts.search(query=query, show=["score"])["data"]["items"] for query in ("uber", "über")
+        index.search(query=query, show=["score"])["data"]["items"] for query in ("uber", "über")
     )
     assert bare == typed
 

@@ -34,16 +34,20 @@ def test_facet_values_are_distinct_scalars_as_text(index: Index) -> None:
     assert index.buckets("a.b") == [("p", 1), ("q", 1)]
 
 
-def test_filters_name_values_as_text_or_as_their_own_type(films: Index) -> None:
-    by_number = films.ids(filters={"year": [1994]})
+def test_filters_name_values_as_text_or_as_their_own_type(shared_films: Index) -> None:
+    by_number = shared_films.ids(filters={"year": [1994]})
 
-    assert by_number == films.ids(filters={"year": ["1994"]}) == [2, 3]
-    assert films.ids(filters={"year": 1994}) == by_number
-    assert films.ids(filters={"seen": [True]}) == films.ids(filters={"seen": "true"}) == [6]
+    assert by_number == shared_films.ids(filters={"year": ["1994"]}) == [2, 3]
+    assert shared_films.ids(filters={"year": 1994}) == by_number
+    assert (
+        shared_films.ids(filters={"seen": [True]})
+        == shared_films.ids(filters={"seen": "true"})
+        == [6]
+    )
 
 
-def test_conjunctive_facet_counts_within_the_hits(films: Index) -> None:
-    answer = films.search(filters={"tags": ["drama", "crime"]})
+def test_conjunctive_facet_counts_within_the_hits(shared_films: Index) -> None:
+    answer = shared_films.search(filters={"tags": ["drama", "crime"]})
 
     assert [item["id"] for item in answer["data"]["items"]] == [1]
     tags = answer["data"]["aggregations"]["tags"]["buckets"]
@@ -54,8 +58,8 @@ def test_conjunctive_facet_counts_within_the_hits(films: Index) -> None:
     ]
 
 
-def test_disjunctive_facet_leaves_out_its_own_filter(films: Index) -> None:
-    answer = films.search(filters={"year": [1994, 2001], "tags": ["romance"]})
+def test_disjunctive_facet_leaves_out_its_own_filter(shared_films: Index) -> None:
+    answer = shared_films.search(filters={"year": [1994, 2001], "tags": ["romance"]})
 
     assert [item["id"] for item in answer["data"]["items"]] == [3, 5]
     facets = answer["data"]["aggregations"]
@@ -63,8 +67,8 @@ def test_disjunctive_facet_leaves_out_its_own_filter(films: Index) -> None:
     assert pairs(facets["tags"]) == [("romance", 2), ("drama", 1), ("crime", 0)]
 
 
-def test_disjunctive_facet_leaves_out_its_own_range(films: Index) -> None:
-    answer = films.search(filters={"year": {"gte": 1999}})
+def test_disjunctive_facet_leaves_out_its_own_range(shared_films: Index) -> None:
+    answer = shared_films.search(filters={"year": {"gte": 1999}})
 
     assert answer["pagination"]["total"] == 3
     assert pairs(answer["data"]["aggregations"]["year"]) == [
@@ -76,30 +80,32 @@ def test_disjunctive_facet_leaves_out_its_own_range(films: Index) -> None:
     assert pairs(answer["data"]["aggregations"]["tags"])[0] == ("drama", 2)
 
 
-def test_not_filters_narrow_everything(films: Index) -> None:
-    answer = films.search(filters={"year": [1994]}, not_filters={"tags": ["crime"]})
+def test_not_filters_narrow_everything(shared_films: Index) -> None:
+    answer = shared_films.search(filters={"year": [1994]}, not_filters={"tags": ["crime"]})
 
     assert [item["id"] for item in answer["data"]["items"]] == [3]
     assert pairs(answer["data"]["aggregations"]["year"])[:2] == [("1994", 1), ("1995", 1)]
-    assert films.ids(exclude_filters={"tags": ["crime"]}) == [3, 4, 5, 6]
+    assert shared_films.ids(exclude_filters={"tags": ["crime"]}) == [3, 4, 5, 6]
 
 
-def test_not_filters_on_unknown_fields_and_values_change_nothing(films: Index) -> None:
-    assert len(films.ids(not_filters={"nothing": ["x"], "tags": ["nobody"]})) == 6
+def test_not_filters_on_unknown_fields_and_values_change_nothing(shared_films: Index) -> None:
+    assert len(shared_films.ids(not_filters={"nothing": ["x"], "tags": ["nobody"]})) == 6
 
 
-def test_empty_list_restricts_nothing(films: Index) -> None:
-    assert len(films.ids(filters={"tags": [], "year": []}, not_filters={"tags": []})) == 6
+def test_empty_list_restricts_nothing(shared_films: Index) -> None:
+    assert len(shared_films.ids(filters={"tags": [], "year": []}, not_filters={"tags": []})) == 6
 
 
-def test_filter_on_a_field_that_does_not_exist_is_refused(films: Index) -> None:
-    error = error_of(films.post("search", {"filters": {"nothing": ["x"]}}))
+def test_filter_on_a_field_that_does_not_exist_is_refused(shared_films: Index) -> None:
+    error = error_of(shared_films.post("search", {"filters": {"nothing": ["x"]}}))
 
     assert (error["status"], error["param"]) == (400, "filters.nothing")
 
 
-def test_filter_value_that_no_item_has_matches_nothing_and_is_no_bucket(films: Index) -> None:
-    answer = films.search(filters={"tags": ["nobody"]})
+def test_filter_value_that_no_item_has_matches_nothing_and_is_no_bucket(
+    shared_films: Index,
+) -> None:
+    answer = shared_films.search(filters={"tags": ["nobody"]})
 
     assert answer["pagination"]["total"] == 0
     assert pairs(answer["data"]["aggregations"]["tags"]) == [
@@ -109,9 +115,9 @@ def test_filter_value_that_no_item_has_matches_nothing_and_is_no_bucket(films: I
     ]
 
 
-def test_filter_may_name_a_field_that_is_no_facet(films: Index) -> None:
-    assert films.ids(filters={"rating": [8.6, 8]}) == [1, 4]
-    assert films.ids(filters={"name": "Se7en"}) == [6]
+def test_filter_may_name_a_field_that_is_no_facet(shared_films: Index) -> None:
+    assert shared_films.ids(filters={"rating": [8.6, 8]}) == [1, 4]
+    assert shared_films.ids(filters={"name": "Se7en"}) == [6]
 
 
 def test_value_that_no_item_has_any_more_is_gone(films: Index) -> None:
@@ -279,7 +285,7 @@ def test_the_facet_page_hides_zeros_as_the_request_or_else_the_configuration_say
     assert page["pagination"]["total"] == len(page["data"]["buckets"]) == total
 
 
-def test_facet_page_needs_the_name_of_a_facet(films: Index) -> None:
-    assert error_of(films.get("facet"))["code"] == "missing_name"
-    assert error_of(films.get("facet", name="nope"))["status"] in (400, 404)
-    assert error_of(films.get("facet", name="tags", per_page="10001"))["status"] == 400
+def test_facet_page_needs_the_name_of_a_facet(shared_films: Index) -> None:
+    assert error_of(shared_films.get("facet"))["code"] == "missing_name"
+    assert error_of(shared_films.get("facet", name="nope"))["status"] in (400, 404)
+    assert error_of(shared_films.get("facet", name="tags", per_page="10001"))["status"] == 400

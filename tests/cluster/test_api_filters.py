@@ -31,9 +31,9 @@ from tests.cluster.conftest import Index
     ],
 )
 def test_filter_objects_select_items(
-    films: Index, filters: dict[str, Any], expected: list[int]
+    shared_films: Index, filters: dict[str, Any], expected: list[int]
 ) -> None:
-    assert films.ids(filters=filters) == expected
+    assert shared_films.ids(filters=filters) == expected
 
 
 def test_dates_are_compared_as_texts(index: Index) -> None:

@@ -93,8 +93,8 @@ def test_method_that_a_route_lacks_is_answered_with_those_it_has(films: Index) -
     assert "GET" in reply.headers["allow"]
 
 
-def test_unknown_route_is_not_found(films: Index) -> None:
-    assert error_of(films.get("nothing/here"))["code"] == "not_found"
+def test_unknown_route_is_not_found(shared_films: Index) -> None:
+    assert error_of(shared_films.get("nothing/here"))["code"] == "not_found"
 
 
 def test_broken_json_is_refused(films: Index) -> None:
@@ -104,8 +104,8 @@ def test_broken_json_is_refused(films: Index) -> None:
     assert (reply.status, error_of(reply)["code"]) == (400, "invalid_json")
 
 
-def test_several_mistakes_are_named_at_once(films: Index) -> None:
-    error = error_of(films.post("search", {"page": 0, "per_page": -1, "nope": 1}))
+def test_several_mistakes_are_named_at_once(shared_films: Index) -> None:
+    error = error_of(shared_films.post("search", {"page": 0, "per_page": -1, "nope": 1}))
 
     assert {one["param"] for one in error["errors"]} == {"page", "per_page", "nope"}
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, error_of
+from tests.cluster.conftest import Index, error_of, on_three_shards
+
+pytestmark = on_three_shards
 
 JSON = {"content-type": "application/json"}
 
 
-def test_body_wins_over_the_query_string(films: Index) -> None:
-    reply = films.post("search?per_page=5&page=2", {"per_page": 2})
+def test_body_wins_over_the_query_string(shared_films: Index) -> None:
+    reply = shared_films.post("search?per_page=5&page=2", {"per_page": 2})
 
     assert reply.json["pagination"] == {"per_page": 2, "page": 2, "total": 6}
     assert [item["id"] for item in reply.json["data"]["items"]] == [3, 4]
@@ -29,9 +31,11 @@ def test_body_wins_over_the_query_string(films: Index) -> None:
         {"query": "fight", "not_filters": {"tags": ["crime"]}},
     ],
 )
-def test_get_and_post_take_the_same_parameters(films: Index, parameters: dict[str, Any]) -> None:
-    by_get = films.get("search", **parameters).json
-    by_post = films.search(**parameters)
+def test_get_and_post_take_the_same_parameters(
+    shared_films: Index, parameters: dict[str, Any]
+) -> None:
+    by_get = shared_films.get("search", **parameters).json
+    by_post = shared_films.search(**parameters)
 
     assert by_get["data"] == by_post["data"]
     assert by_get["pagination"] == by_post["pagination"]
@@ -45,21 +49,25 @@ def test_get_and_post_take_the_same_parameters(films: Index, parameters: dict[st
         'facet_fields=["tags","year"]',
     ],
 )
-def test_query_string_takes_a_list_of_names_in_any_form(films: Index, query_string: str) -> None:
-    target = f"{films.path}/search?{query_string}".replace('"', "%22")
-    reply = films.client.request("GET", target)
+def test_query_string_takes_a_list_of_names_in_any_form(
+    shared_films: Index, query_string: str
+) -> None:
+    target = f"{shared_films.path}/search?{query_string}".replace('"', "%22")
+    reply = shared_films.client.request("GET", target)
 
     assert list(reply.json["data"]["aggregations"]) == ["tags", "year"]
 
 
-def test_empty_values_in_a_query_string_count_as_absent(films: Index) -> None:
-    reply = films.client.get(f"{films.path}/search?query=&page=&filters=&sort_field=&order=")
+def test_empty_values_in_a_query_string_count_as_absent(shared_films: Index) -> None:
+    reply = shared_films.client.get(
+        f"{shared_films.path}/search?query=&page=&filters=&sort_field=&order="
+    )
 
     assert reply.json["pagination"] == {"per_page": 10, "page": 1, "total": 6}
 
 
-def test_unknown_parameter_is_named_with_the_nearest_known_one(films: Index) -> None:
-    error = error_of(films.post("search", {"qery": "x"}))
+def test_unknown_parameter_is_named_with_the_nearest_known_one(shared_films: Index) -> None:
+    error = error_of(shared_films.post("search", {"qery": "x"}))
 
     assert error["status"] == 400
     assert error["param"] == "qery"

@@ -14,8 +14,8 @@ from tests.cluster.conftest import FILMS, Index, error_of
 JSON = {"content-type": "application/json"}
 
 
-def test_search_answer_has_its_documented_shape(films: Index) -> None:
-    reply = films.post("search", {})
+def test_search_answer_has_its_documented_shape(shared_films: Index) -> None:
+    reply = shared_films.post("search", {})
     answer = reply.json
 
     assert answer["pagination"] == {"per_page": 10, "page": 1, "total": 6}
@@ -29,8 +29,8 @@ def test_search_answer_has_its_documented_shape(films: Index) -> None:
     assert "server-timing" in reply.headers
 
 
-def test_post_without_body_equals_an_empty_object(films: Index) -> None:
-    assert films.post("search").json["data"] == films.post("search", {}).json["data"]
+def test_post_without_body_equals_an_empty_object(shared_films: Index) -> None:
+    assert shared_films.post("search").json["data"] == shared_films.post("search", {}).json["data"]
 
 
 def test_items_come_back_byte_for_byte(index: Index) -> None:
@@ -75,9 +75,9 @@ def test_of_several_members_named_id_the_last_one_counts(index: Index) -> None:
     ],
 )
 def test_page_and_per_page_choose_the_items(
-    films: Index, page: Any, per_page: Any, expected: list[int]
+    shared_films: Index, page: Any, per_page: Any, expected: list[int]
 ) -> None:
-    answer = films.search(page=page, per_page=per_page)
+    answer = shared_films.search(page=page, per_page=per_page)
 
     assert [item["id"] for item in answer["data"]["items"]] == expected
     assert answer["pagination"] == {"page": int(page), "per_page": int(per_page), "total": 6}
@@ -106,9 +106,9 @@ def test_page_and_per_page_choose_the_items(
     ],
 )
 def test_wrong_parameters_are_refused_by_name(
-    films: Index, parameters: dict[str, Any], code: str | None, param: str | None
+    shared_films: Index, parameters: dict[str, Any], code: str | None, param: str | None
 ) -> None:
-    reply = films.post("search", parameters)
+    reply = shared_films.post("search", parameters)
 
     if code is None:
         assert reply.status == 200
@@ -117,13 +117,13 @@ def test_wrong_parameters_are_refused_by_name(
         assert (error["status"], error["code"], error["param"]) == (400, code, param)
 
 
-def test_facet_fields_change_what_is_shown_but_not_the_hits(films: Index) -> None:
-    answer = films.search(facet_fields=["year", "unknown"], filters={"tags": ["drama"]})
+def test_facet_fields_change_what_is_shown_but_not_the_hits(shared_films: Index) -> None:
+    answer = shared_films.search(facet_fields=["year", "unknown"], filters={"tags": ["drama"]})
 
     assert list(answer["data"]["aggregations"]) == ["year"]
     assert answer["pagination"]["total"] == 3
 
 
 @pytest.mark.parametrize("alias", ["facet_fields", "facets_fields"])
-def test_no_facet_is_computed_for_an_empty_list(films: Index, alias: str) -> None:
-    assert films.search(**{alias: []})["data"]["aggregations"] == {}
+def test_no_facet_is_computed_for_an_empty_list(shared_films: Index, alias: str) -> None:
+    assert shared_films.search(**{alias: []})["data"]["aggregations"] == {}

@@ -31,11 +31,11 @@ def test_insertion_order_survives_updates_but_not_delete_and_add(films: Index) -
     ],
 )
 def test_any_scalar_field_orders_hits(
-    films: Index, sort_field: str, ascending: list[int], descending: list[int]
+    shared_films: Index, sort_field: str, ascending: list[int], descending: list[int]
 ) -> None:
-    assert films.ids(sort_field=sort_field) == ascending
-    assert films.ids(sort_field=sort_field, order="asc") == ascending
-    assert films.ids(sort_field=sort_field, order="desc") == descending
+    assert shared_films.ids(sort_field=sort_field) == ascending
+    assert shared_films.ids(sort_field=sort_field, order="asc") == ascending
+    assert shared_films.ids(sort_field=sort_field, order="desc") == descending
 
 
 def test_mixed_types_have_an_order(index: Index) -> None:
@@ -83,8 +83,8 @@ def test_values_of_both_spellings_of_a_path_are_no_value_to_sort_by(index: Index
     assert index.ids(distinct="a.b", per_page=20) == [0, 1, 2, 10, 20, 21]
 
 
-def test_unknown_sort_field_is_refused(films: Index) -> None:
-    error = error_of(films.post("search", {"sort_field": "nothing"}))
+def test_unknown_sort_field_is_refused(shared_films: Index) -> None:
+    error = error_of(shared_films.post("search", {"sort_field": "nothing"}))
 
     assert (error["status"], error["param"]) == (400, "sort_field")
 

@@ -45,22 +45,22 @@ from tests.cluster.conftest import Index
         ("!?", {1, 2, 3, 4, 5, 6}),
     ],
 )
-def test_query_text_selects_items(films: Index, query: str, expected: set[int]) -> None:
-    assert set(films.ids(query=query)) == expected
+def test_query_text_selects_items(shared_films: Index, query: str, expected: set[int]) -> None:
+    assert set(shared_films.ids(query=query)) == expected
 
 
-def test_ignored_words_are_named(films: Index) -> None:
-    assert films.search(query="green zzzzz")["meta"]["ignored_words"] == ["zzzzz"]
-    assert films.search(query="green")["meta"]["ignored_words"] == []
+def test_ignored_words_are_named(shared_films: Index) -> None:
+    assert shared_films.search(query="green zzzzz")["meta"]["ignored_words"] == ["zzzzz"]
+    assert shared_films.search(query="green")["meta"]["ignored_words"] == []
 
 
-def test_quoted_words_are_never_ignored(films: Index) -> None:
-    answer = films.search(query='green zzzzz "qqqqq"')
+def test_quoted_words_are_never_ignored(shared_films: Index) -> None:
+    answer = shared_films.search(query='green zzzzz "qqqqq"')
     assert answer["pagination"]["total"] == 0
     assert answer["meta"]["ignored_words"] == ["zzzzz"]
-    assert films.ids(query='green "qqqqq"', match="any") == [1]
-    assert films.ids(query='"qqqqq" green', match="last") == []
-    explained = films.post("explain", {"id": 1, "query": 'green "qqqqq"'}).json["data"]
+    assert shared_films.ids(query='green "qqqqq"', match="any") == [1]
+    assert shared_films.ids(query='"qqqqq" green', match="last") == []
+    explained = shared_films.post("explain", {"id": 1, "query": 'green "qqqqq"'}).json["data"]
     assert explained["reasons"] == [{"kind": "word", "param": "query", "text": '"qqqqq"'}]
 
 
@@ -93,9 +93,9 @@ def test_cjk_is_found_by_any_part(index: Index) -> None:
     ],
 )
 def test_options_widen_or_narrow_what_a_text_selects(
-    films: Index, options: dict[str, Any], expected: set[int]
+    shared_films: Index, options: dict[str, Any], expected: set[int]
 ) -> None:
-    assert set(films.ids(**options)) == expected
+    assert set(shared_films.ids(**options)) == expected
 
 
 def test_every_string_is_searchable_unless_fields_are_named(index: Index) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX
-from tests.cluster.conftest import Index
+from tests.cluster.conftest import Index, on_three_shards
 from tests.oracle.distinct import distinct_of
 from tests.oracle.items import keys_of
 from tests.oracle.orders import sorted_by
@@ -30,6 +30,7 @@ def test_a_text_beyond_the_limit_is_searched_and_shown_but_is_no_value(index: In
     check(index, ITEMS)
 
 
+@on_three_shards
 def test_so_it_is_in_large_segments(index: Index) -> None:
     index.configure(CONFIGURATION)
     more = [{"id": i, "tag": f"m{i % 9}", "note": f"m{i % 9}"} for i in range(8, 15_008)]

@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cluster.conftest import Index, Services, around, index_of_set, lines_of_set
+from tests.cluster.conftest import (
+    Index,
+    Services,
+    around,
+    filled,
+    index_of_set,
+    lines_about,
+    lines_of_set,
+)
+from tests.service import Client
 
 LARGEST_MAX = 300
 """Cities that are asked for by name."""
@@ -25,11 +34,11 @@ PACKAGES = [
 ]
 
 
-@pytest.fixture
-def packages(index: Index) -> Index:
-    assert index.configure({"searchable_fields": ["name", "text"]}).status == 200
-    assert index.put(PACKAGES).status == 200
-    return index
+@pytest.fixture(scope="module")
+def packages(client: Client) -> Iterator[Index]:
+    """Read only."""
+    searched = {"searchable_fields": ["name", "text"]}
+    yield from filled(Index(client, "packages"), searched, PACKAGES)
 
 
 def test_a_word_that_is_typed_counts_although_its_other_forms_are_everywhere(index: Index) -> None:
@@ -182,11 +191,18 @@ def cities(
     yield from load(services, "geonames-cities", configuration, lines)
 
 
+FILMS_ASKED_FOR = ("Star Wars", "Wars", "Godfather", "Matrix", "Lion King", "Shining", "Tom Han")
+
+
 @pytest.fixture(scope="module")
-def films(services: Services) -> Iterator[Index]:
-    yield from load(
-        services, "wikipedia-movies", {"searchable_fields": ["title", "extract", "cast"]}
-    )
+def film_lines(pytestconfig: pytest.Config) -> list[bytes]:
+    return lines_about("wikipedia-movies", FILMS_ASKED_FOR, pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def films(services: Services, film_lines: list[bytes]) -> Iterator[Index]:
+    searched = {"searchable_fields": ["title", "extract", "cast"]}
+    yield from load(services, "wikipedia-movies", searched, film_lines)
 
 
 @pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.long)])
@@ -234,10 +250,11 @@ def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: st
     assert items
 
 
-def test_it_is_found_with_stems_too(services: Services) -> None:
+def test_it_is_found_with_stems_too(services: Services, film_lines: list[bytes]) -> None:
     """Most extracts say `starring`, which has the stem of `star`."""
     searched = {"searchable_fields": ["title", "extract", "cast"], "language": "english"}
-    for films in index_of_set(services, "wikipedia-movies", "names-stemmed-movies", searched):
+    name = "names-stemmed-movies"
+    for films in index_of_set(services, "wikipedia-movies", name, searched, film_lines):
         for query in ("star war", "star wars"):
             items = films.search(query=query, per_page=1)["data"]["items"]
             assert "Star Wars" in items[0]["title"]
@@ -292,6 +309,13 @@ def test_many_alternative_names_do_not_bury_a_name(index: Index) -> None:
 LANGUAGES = ["C", "C++ in depth", "C# 7", "The .NET framework", "asp.net", "net (fishing)", "F#"]
 
 
+@pytest.fixture(scope="module")
+def languages(client: Client) -> Iterator[Index]:
+    """Read only."""
+    items = [{"id": i, "name": name} for i, name in enumerate(LANGUAGES)]
+    yield from filled(Index(client, "languages"), {"searchable_fields": ["name"]}, items)
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -308,10 +332,8 @@ LANGUAGES = ["C", "C++ in depth", "C# 7", "The .NET framework", "asp.net", "net 
         ("asp++", ["asp.net"]),
     ],
 )
-def test_symbols_make_words_of_their_own(index: Index, query: str, found: list[str]) -> None:
-    index.configure({"searchable_fields": ["name"]})
-    index.put([{"id": i, "name": name} for i, name in enumerate(LANGUAGES)])
-    hits = [item["name"] for item in index.search(query=query)["data"]["items"]]
+def test_symbols_make_words_of_their_own(languages: Index, query: str, found: list[str]) -> None:
+    hits = [item["name"] for item in languages.search(query=query)["data"]["items"]]
     assert sorted(hits) == sorted(found)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services, index_of_set
+from tests.cluster.conftest import Index, Services, filled, index_of_set, lines_about
+from tests.service import Client
 
 NAMES = [
     "Spider-Man: Homecoming",
@@ -30,11 +31,27 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def names(index: Index) -> Index:
-    assert index.configure({"searchable_fields": ["name"]}).status == 200
-    assert index.put([{"id": i, "name": name} for i, name in enumerate(NAMES)]).status == 200
-    return index
+SEARCHED = {"searchable_fields": ["name"]}
+NOTATIONS = [
+    *("Rocky II", "Rocky 2", "Rocky, Part II", "Rocky and a stray II", "3 Rocky roads"),
+    *("Player One", "Salt & pepper", "Salt and pepper", "Pepper, salt", "St. Louis", "Mt Everest"),
+]
+
+
+def named(names: list[str]) -> list[dict[str, Any]]:
+    return [{"id": i, "name": name} for i, name in enumerate(names)]
+
+
+@pytest.fixture(scope="module")
+def names(client: Client) -> Iterator[Index]:
+    """Read only."""
+    yield from filled(Index(client, "spaced-names"), SEARCHED, named(NAMES))
+
+
+@pytest.fixture(scope="module")
+def notations(client: Client) -> Iterator[Index]:
+    """Read only."""
+    yield from filled(Index(client, "notations"), SEARCHED, named(NOTATIONS))
 
 
 @pytest.mark.parametrize(
@@ -91,10 +108,12 @@ def test_a_spacing_is_explained_and_marked(names: Index) -> None:
     assert hit["_score"] == hit["_score_details"]["score"]
 
 
-def test_deleted_items_count_for_no_spacing(names: Index) -> None:
-    assert names.search(query="wi-fi lamp", match="any")["pagination"]["total"] == 3
-    names.client.delete(f"{names.path}/items/8")
-    assert names.search(query="wi-fi", match="any")["pagination"]["total"] == 1
+def test_deleted_items_count_for_no_spacing(index: Index) -> None:
+    index.configure(SEARCHED)
+    index.put(named(NAMES))
+    assert index.search(query="wi-fi lamp", match="any")["pagination"]["total"] == 3
+    index.client.delete(f"{index.path}/items/8")
+    assert index.search(query="wi-fi", match="any")["pagination"]["total"] == 1
 
 
 @pytest.mark.parametrize(
@@ -113,44 +132,48 @@ def test_deleted_items_count_for_no_spacing(names: Index) -> None:
     ],
 )
 def test_notations_are_found_below_the_typed_form(
-    index: Index, query: str, found: list[str]
+    notations: Index, query: str, found: list[str]
 ) -> None:
-    names = ["Rocky II", "Rocky 2", "Rocky, Part II", "Rocky and a stray II", "3 Rocky roads"]
-    names += [
-        "Player One",
-        "Salt & pepper",
-        "Salt and pepper",
-        "Pepper, salt",
-        "St. Louis",
-        "Mt Everest",
-    ]
-    index.configure({"searchable_fields": ["name"]})
-    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
-    hits = index.search(query=query)["data"]["items"]
+    hits = notations.search(query=query)["data"]["items"]
     assert [item["name"] for item in hits] == found
 
 
 # --- the cases of the review ----------------------------------------------------------------------
 
 
-def load(services: Services, name: str, fields: list[str]) -> Iterator[Index]:
+ASKED_FOR = {
+    "wikipedia-movies": [
+        *("Spider", "X-Men", "New York", "Mocking", "Da Vinci", "Ocean", "Leagues", "Rocky"),
+        *("Angry", "Strangelove", "Lilo", "Stitch", "Washington"),
+    ],
+    "goodbooks": ["Da Vinci", "Hitchhiker", "Mocking", "Lewis", "Tolkien"],
+    "icecat-products": ["364", "Hub", "laptop", "Wi-Fi", "WiFi"],
+}
+"""What the queries below are about, by set; the rest is there by samples, with `--long` whole."""
+
+
+def load(
+    services: Services, name: str, fields: list[str], config: pytest.Config
+) -> Iterator[Index]:
     configuration = {"searchable_fields": fields, "language": "english"}
-    return index_of_set(services, name, f"spacings-{name}", configuration)
+    lines = lines_about(name, ASKED_FOR[name], config)
+    return index_of_set(services, name, f"spacings-{name}", configuration, lines)
 
 
 @pytest.fixture(scope="module")
-def films(services: Services) -> Iterator[Index]:
-    yield from load(services, "wikipedia-movies", ["title", "extract", "cast"])
+def films(services: Services, pytestconfig: pytest.Config) -> Iterator[Index]:
+    yield from load(services, "wikipedia-movies", ["title", "extract", "cast"], pytestconfig)
 
 
 @pytest.fixture(scope="module")
-def books(services: Services) -> Iterator[Index]:
-    yield from load(services, "goodbooks", ["title", "original_title", "authors"])
+def books(services: Services, pytestconfig: pytest.Config) -> Iterator[Index]:
+    yield from load(services, "goodbooks", ["title", "original_title", "authors"], pytestconfig)
 
 
 @pytest.fixture(scope="module")
-def products(services: Services) -> Iterator[Index]:
-    yield from load(services, "icecat-products", ["title", "name", "description", "brand"])
+def products(services: Services, pytestconfig: pytest.Config) -> Iterator[Index]:
+    fields = ["title", "name", "description", "brand"]
+    yield from load(services, "icecat-products", fields, pytestconfig)
 
 
 def first(index: Index, query: str, count: int = 1) -> list[Any]:

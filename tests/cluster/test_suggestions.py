@@ -1,4 +1,4 @@
-"""Suggestions and "did you mean" over HTTP, against a naive count of words, on 1, 2, 3, 5 shards.
+"""Suggestions and "did you mean" over HTTP, against a naive count of words, on 1 to 5 shards.
 
 The model knows nothing of vocabularies: it looks at every word of every item.
 """
@@ -17,6 +17,8 @@ from common.analysis.analyzer import Analyzer
 from tests.cluster.conftest import Index, Services, error_of
 
 SHARD_COUNTS = (1, 2, 3, 5)
+FEW_AND_MANY = (1, 5)
+"""Numbers of shards on which all is tried without `--long`, too."""
 STEMS = (
     "tom",
     "han",
@@ -65,8 +67,14 @@ def folded(text: str) -> list[str]:
     return [token.text for token in _analyzer.tokenize(text)]
 
 
+WORDS = {
+    item["id"]: {word for name in ("title", "text", "brand") for word in folded(item[name])}
+    for item in ITEMS
+}
+
+
 def words_of(item: dict[str, Any]) -> set[str]:
-    return {word for name in ("title", "text", "brand") for word in folded(item[name])}
+    return WORDS[item["id"]]
 
 
 def having(words: Iterable[str], items: list[dict[str, Any]] = ITEMS) -> list[dict[str, Any]]:
@@ -98,7 +106,17 @@ def suggested(index: Index, **parameters: Any) -> Any:
     return reply.json
 
 
-@pytest.fixture(scope="module", params=SHARD_COUNTS, ids=lambda count: f"{count}-shards")
+def _shard_counts(usual: tuple[int, ...]) -> list[Any]:
+    """Return all numbers of shards; without `--long` the usual ones are tried."""
+    return [
+        pytest.param(count, marks=() if count in usual else pytest.mark.long)
+        for count in SHARD_COUNTS
+    ]
+
+
+@pytest.fixture(
+    scope="module", params=_shard_counts(FEW_AND_MANY), ids=lambda count: f"{count}-shards"
+)
 def index(request: pytest.FixtureRequest, services: Services) -> Iterator[Index]:
     index = Index(services(request.param).client(), "suggesting")
     index.configure(CONFIGURATION)
@@ -283,15 +301,15 @@ def _on_shards(name: str, num_values: int, usual: tuple[int, ...]) -> list[Any]:
 
 
 TYPED_ON = [
-    *_on_shards("plain", 10_000, SHARD_COUNTS),
-    *_on_shards("plain", 6, (3,)),
+    *_on_shards("plain", 10_000, FEW_AND_MANY),
+    *_on_shards("plain", 6, (2,)),
     *_on_shards("unpopular", 10_000, (2,)),
     *_on_shards("english", 10_000, (3,)),
-    *_on_shards("by-field", 10_000, (5,)),
+    *_on_shards("by-field", 10_000, (1,)),
     *_on_shards("synonyms", 10_000, (1,)),
     *_on_shards("stop-words", 10_000, (2,)),
     *_on_shards("infix", 10_000, (3,)),
-    *_on_shards("prefix", 10_000, (5,)),
+    *_on_shards("prefix", 10_000, (2,)),
 ]
 
 
@@ -313,7 +331,7 @@ def test_a_letter_more_gives_what_it_gives_alone(
         return suggested(index, query=text, size=(4, 9)[number % 2], **filters)["data"]
 
     alone = {}
-    for text in beginnings:
+    for text in dict.fromkeys(beginnings):
         index.put(items[:1])
         alone[text] = answer(text)
     for order in (beginnings, rng.sample(beginnings, len(beginnings))):
@@ -554,7 +572,7 @@ BEGINNINGS = [
 
 
 @pytest.mark.parametrize("num_values", [1, 5, 10_000], ids=lambda count: f"{count}-values")
-@pytest.mark.parametrize("num_shards", SHARD_COUNTS)
+@pytest.mark.parametrize("num_shards", _shard_counts(FEW_AND_MANY))
 def test_texts_are_in_the_order_of_a_search_by_popularity(
     services: Services, num_shards: int, num_values: int
 ) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from common.nearest_name import GUESSES_MAX
-from tests.cluster.conftest import FILMS, Index, error_of
+from tests.cluster.conftest import FILMS, Index, error_of, on_three_shards
 from tests.service import Client, Reply
+
+pytestmark = on_three_shards
 
 BOOST = {"boost": {"ratng": {"log": 1}}}
 RULES = {"rules": [{"bury": ["yaer < 1995"]}]}
