@@ -11,7 +11,7 @@ An index and its items:
     term_weights       statistics → weights
     moments            texts that are dates, and when they are
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
-    item_placement     id → shard
+    item_ids           what may be an id; item_placement: id → shard
     string_sort_kernels  texts by code points
     key_arena          many texts in one array of bytes
     facet_dictionary   a facet's value ↔ its number

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.item_placement import canonical_id
+from common.item_ids import canonical_id
 from common.limits import Limits
 from common.moments import timestamp_of
 from common.value_kinds_and_facet_keys import facet_key

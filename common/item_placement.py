@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 NUM_SLOTS: Final = 1024
 """Enough that the fullest of a few shards has about 1 % more than its share; a power of two."""
 
-ID_BYTES_MAX: Final = 256
-ID_INTEGER_MAX: Final = 2**63 - 1
-
 _PRIME_1 = uint64(0x9E3779B185EBCA87)
 _PRIME_2 = uint64(0xC2B2AE3D27D4EB4F)
 _PRIME_3 = uint64(0x165667B19E3779F9)
@@ -111,35 +108,6 @@ def _shards_of(
             digest = xxh64(place_bytes, 0, 8)
         slot = int64(digest & uint64(NUM_SLOTS - 1))
         out[item] = (slot * num_shards) // NUM_SLOTS
-
-
-def canonical_id(value: int | str) -> bytes | None:
-    """Return the canonical form of an id: its UTF-8 text; 5 and "5" are one id.
-
-    Returns:
-        1-256 bytes; None if the value is not an id (negative, too large, empty, too long, not
-        encodable).
-    """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return str(value).encode() if 0 <= value <= ID_INTEGER_MAX else None
-    try:
-        text = value.encode()
-    except UnicodeEncodeError:
-        return None
-    return text if 1 <= len(text) <= ID_BYTES_MAX else None
-
-
-def shown_id(canonical: bytes) -> int | str:
-    """Return an id as JSON, when its stored form is unknown: digits are a number.
-
-    The inverse of `canonical_id`, which drops whether an id was a number or a text of digits.
-    """
-    is_number = canonical.isdigit() and (canonical == b"0" or canonical[:1] != b"0")
-    if is_number and int(canonical) <= ID_INTEGER_MAX:
-        return int(canonical)
-    return canonical.decode()
 
 
 def hash_id(canonical: bytes) -> int:

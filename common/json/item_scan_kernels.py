@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.item_placement import ID_BYTES_MAX, xxh64
+from common.item_ids import ID_BYTES_MAX
+from common.item_placement import xxh64
 from common.json.token_scan import (
     AT,
     BAD_KEY,

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.item_placement import ID_BYTES_MAX
+from common.item_ids import ID_BYTES_MAX
 from common.json import token_scan as reason
 from common.json.item_scan_kernels import (
     BETWEEN_AFTER_COMMA,

@@ -20,7 +20,7 @@ import orjson
 
 from common.errors import InvalidRequest
 from common.index_configuration import FacetConfiguration
-from common.item_placement import ID_BYTES_MAX, canonical_id
+from common.item_ids import ID_BYTES_MAX, canonical_id
 from common.json.item_scanner import ItemError, scan_item
 from common.limits import Limits
 from common.partial_updates import OPERATION, as_item, is_change, mistake_in

@@ -24,7 +24,7 @@ from itertools import product
 from typing import Any, Final
 
 from common.curation_rules import NAME_CHARS_MAX, POSITION_MAX
-from common.item_placement import ID_BYTES_MAX, canonical_id
+from common.item_ids import ID_BYTES_MAX, canonical_id
 from common.limits import DEFAULT_LIMITS
 from common.moments import timestamp_of
 from common.query_syntax_tree import And, AnyOf, Filter

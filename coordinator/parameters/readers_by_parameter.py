@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.boosts import NO_POINT, parse_boosts
 from common.curation_rules import parse_rules
-from common.item_placement import canonical_id
+from common.item_ids import canonical_id
 from common.protocol.messages import Distinct, SortKey
 from common.search_option_parsers import (
     ALL_FIELDS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from common.item_placement import ID_BYTES_MAX, ID_INTEGER_MAX
+from common.item_ids import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.limits import DEFAULT_LIMITS
 from common.search_option_parsers import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from coordinator.parameters.filter_objects import COUNT_MAX

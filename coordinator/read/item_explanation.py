@@ -28,7 +28,7 @@ from msgspec import Struct, structs
 from common.curation_rules import Rule
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
-from common.item_placement import shown_id
+from common.item_ids import shown_id
 from common.limits import Limits
 from coordinator.catalog.catalog import Index
 from coordinator.parameters.filter_parser import split_conjunction

@@ -17,7 +17,7 @@ from common.errors import (
     NotFound,
     Unavailable,
 )
-from common.item_placement import canonical_id
+from common.item_ids import canonical_id
 from common.protocol.write_operations_and_outcomes import Outcome
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.object_changes import ObjectChange, read_change

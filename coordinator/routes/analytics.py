@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
-from common.item_placement import canonical_id
+from common.item_ids import canonical_id
 from coordinator.http.api_description.route import Body, Route
 from coordinator.http.api_description.schemas.schema_parts import described
 from coordinator.http.responses import Response, json_response

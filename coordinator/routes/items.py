@@ -11,7 +11,8 @@ from aiohttp import hdrs
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
-from common.item_placement import canonical_id, shard_of_id, shown_id
+from common.item_ids import canonical_id, shown_id
+from common.item_placement import shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from coordinator.http.api_description.route import Body, Route

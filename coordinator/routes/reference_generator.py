@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from common.item_placement import ID_BYTES_MAX
+from common.item_ids import ID_BYTES_MAX
 from common.limits import DEFAULT_LIMITS, Limits
 from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX
 from coordinator.http.api_description.error_codes import ERROR_CODES, PARAMETER_CODE

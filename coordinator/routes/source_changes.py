@@ -23,7 +23,7 @@ import msgspec
 from common.deadline import Deadline
 from common.decode_errors import UNDECODABLE
 from common.errors import Conflict, InvalidRequest, PayloadTooLarge
-from common.item_placement import canonical_id
+from common.item_ids import canonical_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS

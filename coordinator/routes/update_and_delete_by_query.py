@@ -33,7 +33,7 @@ from common.errors import (
     NotFound,
     ServiceError,
 )
-from common.item_placement import canonical_id, shown_id
+from common.item_ids import canonical_id, shown_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from coordinator.http.api_description.route import Body, Route

@@ -23,7 +23,7 @@ import orjson
 
 from common.deadline import Deadline
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound, PayloadTooLarge
-from common.item_placement import shown_id
+from common.item_ids import shown_id
 from common.json.item_scanner import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
 from common.limits import Limits
 from common.partial_updates import as_item

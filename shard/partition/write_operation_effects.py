@@ -19,7 +19,7 @@ import msgspec
 import xxhash
 
 from common.errors import InternalError
-from common.item_placement import shown_id
+from common.item_ids import shown_id
 from common.json.item_scanner import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.partial_updates import ConditionFailed, Inapplicable, resolved
@@ -133,7 +133,7 @@ def _with_stored_id(item: bytes, id: bytes, stored: bytes) -> bytes:
     """Return an item with its id in the form in which the stored item has it.
 
     Args:
-        item: begins with its id, as `common.item_placement.shown_id` has it.
+        item: begins with its id, as `common.item_ids.shown_id` has it.
         id: canonical.
         stored: the item that it replaces, with the same id.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.item_placement import canonical_id, shard_of_id
+from common.item_ids import canonical_id
+from common.item_placement import shard_of_id
 from tests.cluster.conftest import Index
 
 NUM_ITEMS = 900

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.item_placement import (
     NUM_SLOTS,
-    canonical_id,
     hash_id,
     shard_of_id,
     shard_of_slot,
@@ -30,28 +28,6 @@ def test_kernel_hashes_like_the_package(data: bytes, start: int) -> None:
 def test_hash_never_changes() -> None:
     """Shards on disk were filled by this hash."""
     assert hash_id(b"5") == 0x6A81B47405B648ED
-
-
-@pytest.mark.parametrize(
-    ("value", "canonical"),
-    [
-        (5, b"5"),
-        ("5", b"5"),
-        ("é", "é".encode()),
-        (0, b"0"),
-        (2**63 - 1, b"9223372036854775807"),
-        (2**63, None),
-        (-1, None),
-        (True, None),
-        ("", None),
-        ("x" * 256, b"x" * 256),
-        ("x" * 257, None),
-        ("é" * 129, None),
-        ("\ud800", None),
-    ],
-)
-def test_canonical_id(value: int | str, canonical: bytes | None) -> None:
-    assert canonical_id(value) == canonical
 
 
 @given(st.integers(1, 64))

@@ -31,7 +31,7 @@ from urllib.parse import quote
 
 import click
 
-from common.item_placement import ID_BYTES_MAX
+from common.item_ids import ID_BYTES_MAX
 from coordinator.cli.commands.indexes import exists
 from coordinator.cli.connection_options import ConnectionOptions, with_service
 from coordinator.cli.escaped_output import echo

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.item_placement import ID_BYTES_MAX
+from common.item_ids import ID_BYTES_MAX
 from common.limits import Limits
 from coordinator.catalog.catalog import program_version
 from coordinator.http.api_description.docs_page import docs_page

@@ -28,7 +28,8 @@ import msgspec
 import numpy as np
 import orjson
 
-from common.item_placement import canonical_id, xxh64
+from common.item_ids import canonical_id
+from common.item_placement import xxh64
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64

@@ -75,6 +75,7 @@ LARGE = ("aiohttp", "asyncio", "numpy", "rich", "ssl", "uvloop")
         (["config"], ()),
         (["man"], ("asyncio", "rich", "ssl", "numpy")),
         (["status", "--help"], ("rich", "ssl")),
+        (["follow", "--help"], ("rich", "ssl")),
     ],
     ids=" ".join,
 )

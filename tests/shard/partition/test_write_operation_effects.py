@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InternalError
-from common.item_placement import shown_id
+from common.item_ids import shown_id
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
 from shard.partition.write_operation_effects import (
     Change,
