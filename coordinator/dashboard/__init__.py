@@ -1,13 +1,16 @@
 """The dashboard: a static front end that uses only the public HTTP API.
 
 The coordinator serves `HOME_PAGE` at `/dashboard`, `PAGE` at `/dashboard/{index}`, and each of
-`ASSETS` at `/dashboard/assets/<name>`. All addresses in them are relative, so a proxy may serve
-them under any path; that is why the two pages differ. All files are read once, at import. Only
-names in that dict exist, so no request can name a path on disk.
+`ASSETS` at `/dashboard/assets/<name>`. Pages name them by `VERSION` as well (`assets/<version>/…`,
+so that modules name each other by it too): a browser keeps what it has got under such an address,
+and asks for none of the modules again until one has changed. All addresses are relative, so a
+proxy may serve them under any path; that is why the two pages differ. All files are read once, at
+import. Only names in that dict exist, so no request can name a path on disk.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -38,6 +41,23 @@ def _load_assets() -> dict[str, tuple[str, bytes]]:
     return assets
 
 
+def _version_of(assets: dict[str, tuple[str, bytes]]) -> str:
+    """Return what is different whenever an asset is."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, (_, content) in assets.items():
+        digest.update(b"%s %d\n" % (name.encode(), len(content)))
+        digest.update(content)
+    return digest.hexdigest()
+
+
 ASSETS: dict[str, tuple[str, bytes]] = _load_assets()
-PAGE: bytes = files(__name__).joinpath("index.html").read_bytes()
+VERSION: str = _version_of(ASSETS)
+ASSETS_PATH: str = f"dashboard/assets/{VERSION}"
+"""Where the pages find them, below the root."""
+PAGE: bytes = (
+    files(__name__)
+    .joinpath("index.html")
+    .read_bytes()
+    .replace(b'"assets', b'"assets/%s' % VERSION.encode())
+)
 HOME_PAGE: bytes = PAGE.replace(b'"assets/', b'"dashboard/assets/')

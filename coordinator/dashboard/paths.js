@@ -1,7 +1,7 @@
 /** Addresses of the dashboard's own pages, and of the service that they belong to. */
 
 /** What stands before every path: "" or, where a proxy serves facetd under a path, "/search". */
-export const PREFIX = new URL("../..", import.meta.url).pathname.slice(0, -1);
+export const PREFIX = new URL(import.meta.url).pathname.replace(/\/dashboard\/assets\/.*$/, "");
 
 export const HOME = `${PREFIX}/dashboard`;
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
-from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
+from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE, VERSION
 from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Response, header
 from coordinator.http.routing import RouteTable
@@ -16,16 +16,19 @@ if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
-PAGE_HEADERS: Final = (
+_POLICY: Final = (
     b"Content-Security-Policy: default-src 'self'; img-src 'self' data: https: http:; "
     b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
-    b"Referrer-Policy: same-origin\r\nX-Frame-Options: DENY\r\nCache-Control: no-cache\r\n"
+    b"Referrer-Policy: same-origin\r\nX-Frame-Options: DENY\r\n"
 )
-"""Only our own files run, and other pages may not frame ours; `no-cache` means revalidate by ETag.
+"""Only our own files run, and other pages may not frame ours.
 
 Images may come from elsewhere: the dashboard shows those that items link to (`display.image`).
 """
-
+PAGE_HEADERS: Final = _POLICY + b"Cache-Control: no-cache\r\n"
+"""Of what may change under its address: `no-cache` means revalidate by ETag."""
+_KEPT_HEADERS: Final = _POLICY + b"Cache-Control: max-age=31536000, immutable\r\n"
+"""Of what never does, for its address names the version."""
 
 ROUTES: Final = RouteTable()
 
@@ -98,20 +101,31 @@ async def icon(services: Services, request: Request) -> Response:
 @ROUTES.add(
     _page("/dashboard/assets/{file}", "A file of the dashboard."),
     _page("/dashboard/assets/{folder}/{file}", "A file of the dashboard."),
+    _page("/dashboard/assets/{version}/{folder}/{file}", "A file of the dashboard."),
 )
 async def asset(services: Services, request: Request) -> Response:
-    """Answer `GET /dashboard/assets/<name>`."""
+    """Answer `GET /dashboard/assets/<name>`, where a version may stand before the name.
+
+    Under the name of another version, which a page of another host or of the program before has
+    given, is what there is now.
+    """
     name = "/".join(request.arguments)
+    headers = PAGE_HEADERS
+    if name not in ASSETS:
+        version, _, name = name.partition("/")
+        headers = _KEPT_HEADERS if version == VERSION else PAGE_HEADERS
     found = ASSETS.get(name)
     if found is None:
-        raise NotFound(f"there is no file {name[:100]!r}")
+        raise NotFound(f"there is no file {'/'.join(request.arguments)[:100]!r}")
     content_type, content = found
-    return _file(request, content, content_type.encode(), _TAGS[name])
+    return _file(request, content, content_type.encode(), _TAGS[name], headers)
 
 
-def _file(request: Request, content: bytes, content_type: bytes, tag: str) -> Response:
+def _file(
+    request: Request, content: bytes, content_type: bytes, tag: str, headers: bytes = PAGE_HEADERS
+) -> Response:
     """Return a file, or 304 if the client has it already."""
-    headers = PAGE_HEADERS + f"ETag: {tag}\r\n".encode()
+    headers += f"ETag: {tag}\r\n".encode()
     if tag in request.headers.get("If-None-Match", ""):
         return Response(b"", status=304, headers=headers)
     return Response(content, content_type=content_type, headers=headers)

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from coordinator.dashboard import ASSETS, PAGE
+from coordinator.dashboard import ASSETS, PAGE, VERSION
 
 MODULES = {name: body.decode() for name, (_, body) in ASSETS.items() if name.endswith(".js")}
 STYLE = "".join(ASSETS[name][1].decode() for name in ("style.css", "docs.css"))
 
 
 def test_page_names_only_assets_that_exist() -> None:
-    names = re.findall(r'(?:href|src)="assets/([^"]+)"', PAGE.decode())
+    names = re.findall(rf'(?:href|src)="assets/{VERSION}/([^"]+)"', PAGE.decode())
 
     assert {"app.js", "style.css", "icon.svg"} == set(names)
     assert set(names) <= set(ASSETS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.dashboard import ASSETS_PATH
 from tests.dashboard.conftest import Service, drop_file
 
 pytestmark = pytest.mark.usefixtures("films")
@@ -31,7 +32,7 @@ def test_the_tab_keeps_its_icon_on_the_pages_of_the_list(page: Any, service: Ser
     page.get_by_role("link", name="films", exact=True).click()
     page.wait_for_url("**/dashboard/films")
     icon = page.evaluate("document.querySelector('link[rel=icon]').href")
-    assert icon == f"{service.url}/dashboard/assets/icon.svg"
+    assert icon == f"{service.url}/{ASSETS_PATH}/icon.svg"
 
 
 def test_create_configure_load_empty_and_remove(page: Any, service: Service, expect: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import OpeningStatistics
+from coordinator.dashboard import ASSETS_PATH
 from coordinator.routes import ROUTES
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_requests import request
@@ -65,11 +66,28 @@ async def test_dashboard_is_served_from_memory_under_a_strict_policy(web: Web) -
     )
     assert asset.headers["content-type"].startswith("text/javascript")
     assert again.status == 304
+    assert asset.headers["cache-control"] == "no-cache"
     assert (await web.get("/dashboard/assets/nope.js")).status == 404
     icon = await web.get("/favicon.ico")
     assert (icon.status, icon.headers["content-type"]) == (200, "image/svg+xml")
     root = await web.get("/")
     assert (root.status, root.headers["location"]) == (302, "dashboard")
+
+
+async def test_files_that_a_page_names_by_version_are_asked_for_once(web: Web) -> None:
+    for page, above in (("/dashboard", "/"), ("/dashboard/films", "/dashboard/"), ("/_docs", "/")):
+        names = re.findall(
+            r'(?:src|href)="([^"]*assets/[^"]+)"', (await web.get(page)).body.decode()
+        )
+        assert len(names) >= 3
+        for name in names:
+            assert "immutable" in (await web.get(above + name)).headers["cache-control"], name
+    modules = f"/{ASSETS_PATH}/views"
+    assert "immutable" in (await web.get(f"{modules}/search.js")).headers["cache-control"]
+    assert (await web.get(f"{modules}/nope.js")).status == 404
+    for name in ("app.js", "views/search.js"):
+        of_another = await web.get(f"/dashboard/assets/0123456789abcdef/{name}")
+        assert (of_another.status, of_another.headers["cache-control"]) == (200, "no-cache")
 
 
 async def test_metrics_count_requests_by_route_and_status(web: Web) -> None:
@@ -151,7 +169,7 @@ async def test_openapi_document_has_every_route(web: Web) -> None:
     page = (await web.get("/_docs")).body.decode()
     assert "<code>meta.warnings</code>" in page
     assert "`" not in page
-    assert page.count("<script") == page.count('src="dashboard/assets/docs.js"') == 1
+    assert page.count("<script") == page.count(f'src="{ASSETS_PATH}/docs.js"') == 1
     assert "style=" not in page
     assert "facet_fields" in page
     anchors = re.findall(r' id="([^"]+)"', page)

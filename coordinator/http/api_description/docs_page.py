@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.limits import Limits
 from coordinator.catalog.catalog import program_version
+from coordinator.dashboard import ASSETS_PATH
 from coordinator.http.api_description.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.api_description.route import TAGS
 from coordinator.http.api_description.route_documentation import (
@@ -32,12 +33,12 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         "<title>facetd: HTTP API</title>"
-        '<link rel=icon href="dashboard/assets/icon.svg" type="image/svg+xml">'
-        '<link rel=stylesheet href="dashboard/assets/style.css">'
-        '<link rel=stylesheet href="dashboard/assets/docs.css">'
-        '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
+        f'<link rel=icon href="{ASSETS_PATH}/icon.svg" type="image/svg+xml">'
+        f'<link rel=stylesheet href="{ASSETS_PATH}/style.css">'
+        f'<link rel=stylesheet href="{ASSETS_PATH}/docs.css">'
+        f'<script type=module src="{ASSETS_PATH}/docs.js"></script></head><body>'
         "<header class=top><a class=brand href=dashboard>"
-        '<img class=gem src="dashboard/assets/icon.svg" alt="">facetd</a>'
+        f'<img class=gem src="{ASSETS_PATH}/icon.svg" alt="">facetd</a>'
         "<nav aria-label=Pages><a href=dashboard>Dashboard</a>"
         "<a href=_openapi.json>OpenAPI 3.1</a></nav></header>"
         f"<div class=docs>{_contents(routes)}"
