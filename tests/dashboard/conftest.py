@@ -123,6 +123,9 @@ class Watch:
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.problems.append(message.text)
 
+    def on_error(self, error: Any) -> None:
+        self.problems.append(f"uncaught: {error}")
+
     def on_dialog(self, dialog: Any) -> None:
         self.problems.append(f"dialog: {dialog.message}")
         dialog.dismiss()
@@ -193,27 +196,107 @@ def films(browser: Any, service: Service) -> None:
     service.make_films()
 
 
+VIEWPORT = {"width": 1280, "height": 900}
+MEDIA = ("color_scheme", "reduced_motion")
+"""What a tab can be told again for each test; all else is of its context."""
+QUIET_PATH = "/dashboard/assets/icon.svg"
+"""Where a tab waits between two tests: of the service's origin, and asks for nothing."""
+
+
+class Tab:
+    """One tab that tests use one after the other.
+
+    It keeps the service's modules, compiled, and its process; a new one for each test took twice
+    the processor time of a page. Between tests it loses its routes, its storage and its page. What
+    a tab cannot lose (an init script, a clock, a listener, a permission) is for tests that are
+    marked `own_tab`.
+    """
+
+    def __init__(self, browser: Any, service: Service) -> None:
+        self._service = service
+        context = browser.new_context(viewport=VIEWPORT, base_url=service.url)
+        context.set_default_timeout(ACTION_MS_MAX)
+        self._page = context.new_page()
+        self._leave_page()
+
+    def _leave_page(self) -> None:
+        self._page.goto(QUIET_PATH)
+        self._page.evaluate("sessionStorage.clear()")
+
+    @contextlib.contextmanager
+    def used(self, viewport: Any = VIEWPORT, **media: Any) -> Iterator[Any]:
+        """Lend an empty page, of this size and these `MEDIA`; fails as `watched` does."""
+        self._page.set_viewport_size(viewport)
+        self._page.emulate_media(media="null", **(dict.fromkeys(MEDIA, "null") | media))
+        try:
+            with watched(self._page, self._service):
+                yield self._page
+        finally:
+            self._page.unroute_all(behavior="ignoreErrors")
+            self._leave_page()
+
+
+@pytest.fixture(scope="session")
+def tab(browser: Any, service: Service) -> Tab:
+    """The tab that tests share."""
+    return Tab(browser, service)
+
+
 @pytest.fixture
-def page(browser: Any, service: Service) -> Iterator[Any]:
-    """A fresh page; the test fails if it logged an error or asked any other host for anything."""
+def page(request: pytest.FixtureRequest, browser: Any, service: Service) -> Iterator[Any]:
+    """An empty page; the test fails if it logged an error or asked any other host for anything."""
+    if request.node.get_closest_marker("own_tab"):
+        opened = watched_page(browser, service)
+    else:
+        opened = request.getfixturevalue("tab").used()
+    with opened as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def opened_dashboard(browser: Any, service: Service) -> Iterator[Any]:
+    """The dashboard, opened once for all tests of a file."""
     with watched_page(browser, service) as opened:
+        opened.goto("/dashboard")
         yield opened
+
+
+@pytest.fixture
+def modules(opened_dashboard: Any, service: Service) -> Iterator[Any]:
+    """A page whose modules a test calls; it changes nothing of the page itself."""
+    with watched(opened_dashboard, service):
+        yield opened_dashboard
+
+
+@contextlib.contextmanager
+def watched(page: Any, service: Service) -> Iterator[None]:
+    """Fail if a page does meanwhile what it should not."""
+    watch = Watch(service.url)
+    listeners = {
+        "console": watch.on_console,
+        "pageerror": watch.on_error,
+        "dialog": watch.on_dialog,
+        "request": watch.on_request,
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    try:
+        yield
+    finally:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+    assert watch.problems == []
 
 
 @contextlib.contextmanager
 def watched_page(browser: Any, service: Service, **options: Any) -> Iterator[Any]:
-    watch = Watch(service.url)
-    settings = {"viewport": {"width": 1280, "height": 900}, "base_url": service.url} | options
-    context = browser.new_context(**settings)
+    """A page in a tab of its own; fails as `watched` does."""
+    context = browser.new_context(**{"viewport": VIEWPORT, "base_url": service.url} | options)
     context.set_default_timeout(ACTION_MS_MAX)
     opened = context.new_page()
-    opened.on("console", watch.on_console)
-    opened.on("pageerror", lambda error: watch.problems.append(f"uncaught: {error}"))
-    opened.on("dialog", watch.on_dialog)
-    opened.on("request", watch.on_request)
-    yield opened
-    context.close()
-    assert watch.problems == []
+    with watched(opened, service):
+        yield opened
+        context.close()
 
 
 @pytest.fixture
@@ -263,10 +346,17 @@ SETTLED = """() => document.querySelector('[aria-busy="true"]') === null
 
 
 def violations(page: Any, axe: str) -> list[str]:
-    """Return what axe finds on a page that has settled."""
+    """Return what axe finds on a page that has settled.
+
+    It fetches style sheets only for a rule that is not among its usual ones, and films only for one
+    about their sound: neither is loaded.
+    """
     page.evaluate(axe)
     page.wait_for_function(SETTLED)
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = page.evaluate(
+        "async (options) => (await axe.run(document, options)).violations", options
+    )
     return [
         f"{violation['id']}: {node['target']} {node['failureSummary']}"
         for violation in found

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations, watched_page
 from tests.dashboard.search_page import facet, total_text, value
 
 pytestmark = pytest.mark.usefixtures("films", "long_name")
 LONG_NAME = "another-configuration-of-the-films-with-a-long-name"
 
+FEWER = "&per_page=10"  # the other items of a usual page are as these are
 VIEWS = {
     "indices": "/dashboard",
-    "search": "/dashboard/films?q=war&is.genres=Drama&not.country=Japan&range.year=1950..2000",
-    "explained": "/dashboard/films?q=prison&explain=1",
-    "json": "/dashboard/films?view=json",
+    "search": "/dashboard/films?q=war&is.genres=Drama&not.country=Japan&range.year=1950..2000"
+    + FEWER,
+    "explained": f"/dashboard/films?q=prison&explain=1{FEWER}",
+    "json": f"/dashboard/films?view=json{FEWER}",
     "empty": "/dashboard/films?is.genres=Nothing",
     "unknown": "/dashboard/not-there",
     "item": "/dashboard/films?item=1",
@@ -89,8 +91,8 @@ def test_nothing_is_wider_than_the_page(
                 assert seen <= width, (path, width)
 
 
-def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expect: Any) -> None:
-    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+def test_the_facets_open_on_a_small_screen(tab: Tab, service: Service, expect: Any) -> None:
+    with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/films")
         expect(page.locator(".item").first).to_be_visible()
         expect(facet(page, "Genres")).to_be_hidden()
@@ -108,7 +110,7 @@ def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expec
     ],
 )
 def test_axe_finds_no_violation(
-    browser: Any,
+    tab: Tab,
     service: Service,
     axe: str,
     expect: Any,
@@ -118,7 +120,7 @@ def test_axe_finds_no_violation(
 ) -> None:
     """In the dark, pages whose parts the others have as well are left to the long form."""
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+    with tab.used(reduced_motion="reduce", **options) as page:
         for name in views:
             page.goto(VIEWS[name])
             page.wait_for_load_state("networkidle")
@@ -136,9 +138,9 @@ def test_axe_finds_no_violation(
     ],
 )
 def test_axe_finds_no_violation_in_dialogs(
-    browser: Any, service: Service, axe: str, expect: Any, scheme: str, labels: tuple[str, ...]
+    tab: Tab, service: Service, axe: str, expect: Any, scheme: str, labels: tuple[str, ...]
 ) -> None:
-    with watched_page(browser, service, color_scheme=scheme, reduced_motion="reduce") as page:
+    with tab.used(color_scheme=scheme, reduced_motion="reduce") as page:
         for label in labels:
             page.goto("/dashboard")
             page.get_by_role("button", name=label).click()
@@ -167,8 +169,8 @@ def test_a_long_field_name_leaves_the_controls_beside_the_total(
 
 
 @pytest.mark.parametrize("width", [375, 768, 961, 1024, 1136, 1137, 1280])
-def test_the_controls_are_one_row(browser: Any, service: Service, width: int, expect: Any) -> None:
-    with watched_page(browser, service, viewport={"width": width, "height": 800}) as page:
+def test_the_controls_are_one_row(tab: Tab, service: Service, width: int, expect: Any) -> None:
+    with tab.used(viewport={"width": width, "height": 800}) as page:
         page.goto("/dashboard/films?q=family&is.genres=Crime&sort=rating:desc")
         expect(page.locator(".item").first).to_be_visible()
         rows = page.locator(".controls").bounding_box()["height"]
@@ -180,11 +182,11 @@ def test_the_controls_are_one_row(browser: Any, service: Service, width: int, ex
 
 
 def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
-    browser: Any, service: Service
+    tab: Tab, service: Service
 ) -> None:
     items = [{"id": 1000 + n, "title": "A long title in words " * (n + 1)} for n in range(3)]
     service.make_index("long-titles", {"searchable_fields": ["title"]}, items)
-    with watched_page(browser, service, viewport={"width": 390, "height": 844}) as page:
+    with tab.used(viewport={"width": 390, "height": 844}) as page:
         page.goto("/dashboard/long-titles")
         page.locator(".item").first.wait_for()
         shown = page.locator(".item").all()

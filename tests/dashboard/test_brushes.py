@@ -61,6 +61,7 @@ def bars(page: Any, title: str) -> list[int]:
     return [int(text.rpartition(": ")[2].replace(",", "")) for text in titles]
 
 
+@pytest.mark.own_tab
 def test_a_brush_moves_without_a_request(
     page: Any, service: Service, expect: Any, axe: str
 ) -> None:

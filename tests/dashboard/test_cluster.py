@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 
 def server(name: str, **what: Any) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def rows(section: Any, name: str) -> Any:
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_all_hosts_are_shown(
-    browser: Any, service: Service, expect: Any, axe: str, width: int, scheme: str
+    tab: Tab, service: Service, expect: Any, axe: str, width: int, scheme: str
 ) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+    with tab.used(reduced_motion="reduce", **options) as page:
         section = show(page, WELL)
 
         expect(section.get_by_role("status")).to_have_text(
@@ -87,10 +87,10 @@ def test_all_hosts_are_shown(
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_what_is_wrong_is_said(
-    browser: Any, service: Service, expect: Any, axe: str, width: int
+    tab: Tab, service: Service, expect: Any, axe: str, width: int
 ) -> None:
     options = {"viewport": {"width": width, "height": 800}}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+    with tab.used(reduced_motion="reduce", **options) as page:
         section = show(page, ILL)
 
         expect(section.get_by_role("status")).to_contain_text("nothing can be written")

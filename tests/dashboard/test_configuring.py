@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 CONFIGURATION: dict[str, Any] = {
     "aggregations": {"kind": {"size": 5}},
@@ -117,9 +117,9 @@ def test_numbers_that_rank_are_previewed_and_saved(
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
 def test_all_parts_of_the_form_are_in_sight(
-    browser: Any, service: Service, expect: Any, width: int
+    tab: Tab, service: Service, expect: Any, width: int
 ) -> None:
-    with watched_page(browser, service, viewport={"width": width, "height": 800}) as page:
+    with tab.used(viewport={"width": width, "height": 800}) as page:
         tabs = open_part(page, "Facets").get_by_role("tab")
         expect(tabs).to_have_count(6)
         for tab in tabs.all():
@@ -127,9 +127,9 @@ def test_all_parts_of_the_form_are_in_sight(
 
 
 def test_what_saves_stays_in_sight_below_a_long_form(
-    browser: Any, service: Service, expect: Any
+    tab: Tab, service: Service, expect: Any
 ) -> None:
-    with watched_page(browser, service, viewport={"width": 390, "height": 600}) as page:
+    with tab.used(viewport={"width": 390, "height": 600}) as page:
         dialog = open_part(page, "Facets")
         for _ in range(4):
             dialog.get_by_role("button", name="Add a facet").click()
@@ -138,10 +138,10 @@ def test_what_saves_stays_in_sight_below_a_long_form(
 
 
 def test_synonyms_are_tried_in_a_copy_compared_and_taken_over(
-    browser: Any, service: Service, expect: Any, axe: str
+    tab: Tab, service: Service, expect: Any, axe: str
 ) -> None:
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+    with tab.used(reduced_motion="reduce", **options) as page:
         dialog = open_part(page, "Synonyms")
         for number, words in enumerate(("lantern, lamp", "torch")):
             dialog.get_by_role("button", name="Add synonyms").click()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, watched_page
+from tests.dashboard.conftest import Service, Tab
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -34,9 +34,9 @@ def section(page: Any, route: str) -> Any:
     ],
 )
 def test_an_example_runs_in_place(
-    browser: Any, service: Service, expect: Any, route: str, expected: dict[str, Any]
+    tab: Tab, service: Service, expect: Any, route: str, expected: dict[str, Any]
 ) -> None:
-    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+    with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/_docs")
         page.route(
             "**/_indexes",

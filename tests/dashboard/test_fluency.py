@@ -43,6 +43,7 @@ class TaskTime:
 
 
 @pytest.mark.alone
+@pytest.mark.own_tab
 @pytest.mark.parametrize(
     ("num_items", "num_products"),
     [(20_000, 5_000), pytest.param(235_000, 35_000, marks=pytest.mark.long)],

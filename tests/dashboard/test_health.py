@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -25,10 +25,10 @@ def panel(page: Any, name: str) -> Any:
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_searches_are_listed_and_lead_to_their_hits(
-    browser: Any, service: Service, expect: Any, axe: str, width: int, scheme: str
+    tab: Tab, service: Service, expect: Any, axe: str, width: int, scheme: str
 ) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+    with tab.used(reduced_motion="reduce", **options) as page:
         page.goto("/dashboard/_health")
         rows = panel(page, "Most frequent").get_by_role("row")
         row = rows.filter(has=page.get_by_role("link", name="ship", exact=True))
@@ -90,11 +90,10 @@ def test_days_are_drawn_as_bars(page: Any, expect: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "expected"), [(0, 1), (0.3, 0.3), (1, 1), (181e6, 200e6), (2400, 3000), (7, 8)]
 )
-def test_the_end_of_an_axis_is_round(page: Any, value: float, expected: float) -> None:
-    page.goto("/dashboard")
+def test_the_end_of_an_axis_is_round(modules: Any, value: float, expected: float) -> None:
     script = "async (x) => (await import('/dashboard/assets/components/chart.js')).roundUp(x)"
 
-    assert page.evaluate(script, value) == pytest.approx(expected)
+    assert modules.evaluate(script, value) == pytest.approx(expected)
 
 
 def test_searches_without_words_that_find_nothing_are_not_denied(

@@ -149,6 +149,7 @@ def check_screen(page: Any, wanted: dict[str, Any]) -> None:
     assert shown == wanted, json.dumps([shown, wanted])
 
 
+@pytest.mark.own_tab
 def test_widgets_show_what_the_interface_answers(page: Any, service: Service, library: str) -> None:
     service.make_films()
     page.route("**/shop.html", lambda route: route.fulfill(body=PAGE, content_type="text/html"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 BIG_ID = 2**62 + 1
 THINGS: list[dict[str, Any]] = [
@@ -134,10 +134,8 @@ def test_a_facet_says_how_many_values_it_has(page: Any, expect: Any) -> None:
     expect(pages).to_contain_text("11–20 of 21")
 
 
-def test_a_phone_has_one_row_of_controls(
-    browser: Any, service: Service, expect: Any, axe: str
-) -> None:
-    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+def test_a_phone_has_one_row_of_controls(tab: Tab, service: Service, expect: Any, axe: str) -> None:
+    with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/pages")
         expect(page.locator(".item").first).to_be_visible()
         shown = page.locator(".controls").locator("button:visible, select:visible")

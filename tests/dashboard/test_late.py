@@ -46,6 +46,7 @@ def test_an_answer_does_not_undo_a_key_press(page: Any, expect: Any) -> None:
     page.wait_for_url(re.compile(r"range\.price="))
 
 
+@pytest.mark.own_tab
 @pytest.mark.parametrize("control", ["histogram", "map"])
 def test_a_timer_leaves_the_next_page_alone(
     page: Any, service: Service, expect: Any, control: str
@@ -127,6 +128,7 @@ def test_a_load_whose_key_expired_asks_for_another(page: Any, expect: Any) -> No
     assert keys == [None, "new"]
 
 
+@pytest.mark.own_tab
 def test_a_connection_that_breaks_within_an_answer_is_tried_again(page: Any, expect: Any) -> None:
     page.add_init_script("""
         const read = Response.prototype.text;

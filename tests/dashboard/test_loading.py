@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, drop_file, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, drop_file, violations
 
 TOOLS = "id,name,colour,price,tags\n" + "".join(
     f'{n},"Tool ""{n}""",{["red", "green", "blue"][n % 3]},{n / 4},x|y\n' for n in range(60)
@@ -23,11 +23,9 @@ def no_tools(browser: Any, service: Service) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
-    browser: Any, service: Service, expect: Any, axe: str, width: int
+    tab: Tab, service: Service, expect: Any, axe: str, width: int
 ) -> None:
-    with watched_page(
-        browser, service, viewport={"width": width, "height": 740}, reduced_motion="reduce"
-    ) as page:
+    with tab.used(viewport={"width": width, "height": 740}, reduced_motion="reduce") as page:
         page.goto("/dashboard")
         drop_file(page, ".page-head", "My tools.csv", TOOLS)
         dialog = page.get_by_role("dialog")
@@ -55,11 +53,11 @@ def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
 
 
 def test_a_review_that_is_long_keeps_its_buttons_in_sight(
-    browser: Any, service: Service, expect: Any
+    tab: Tab, service: Service, expect: Any
 ) -> None:
     table = ",".join(["Erscheinungsdatum", *(f"column {n}" for n in range(20))])
     table += "\n" + ",".join(["many words " * 20, *("a|b" for _ in range(20))])
-    with watched_page(browser, service, viewport={"width": 1280, "height": 700}) as page:
+    with tab.used(viewport={"width": 1280, "height": 700}) as page:
         page.goto("/dashboard")
         drop_file(page, ".page-head", "my tools.csv", table + "\n")
         dialog = page.get_by_role("dialog")
@@ -151,9 +149,9 @@ DATED = "\n".join(["id,name,opened,seen,said", *map(dated_row, range(40)), ""])
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_dates_in_other_notations_are_named_and_read_on_a_click(
-    browser: Any, service: Service, expect: Any, axe: str, width: int
+    tab: Tab, service: Service, expect: Any, axe: str, width: int
 ) -> None:
-    with watched_page(browser, service, viewport={"width": width, "height": 740}) as page:
+    with tab.used(viewport={"width": width, "height": 740}) as page:
         page.goto("/dashboard")
         drop_file(page, ".page-head", "my tools.csv", DATED)
         dialog = page.get_by_role("dialog")

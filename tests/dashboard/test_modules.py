@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service
-
 
 @pytest.fixture
-def run(page: Any, service: Service) -> Any:
+def run(modules: Any) -> Any:
     """Run `body` with a module's exports as `m` and an argument as `x`."""
-    page.goto("/dashboard")
 
     def run(module: str, body: str, argument: Any = None) -> Any:
         script = f"async (x) => {{ const m = await import('/dashboard/assets/{module}'); {body} }}"
-        return page.evaluate(script, argument)
+        return modules.evaluate(script, argument)
 
     return run
 

@@ -299,6 +299,7 @@ def test_every_part_of_a_score_has_a_name(page: Any, service: Service, expect: A
     assert "undefined" not in page.locator(".results").inner_text()
 
 
+@pytest.mark.own_tab
 def test_copy_as_curl(page: Any, service: Service, expect: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/dashboard/films?q=it's&is.genres=Drama")
@@ -317,6 +318,7 @@ def test_copy_as_curl(page: Any, service: Service, expect: Any) -> None:
         ).startswith(f"{found['pagination']['total']} ")
 
 
+@pytest.mark.own_tab
 def test_an_older_answer_never_replaces_a_newer_one(page: Any, expect: Any) -> None:
     """Answers to early letters are held back, and the abort is ignored, as a bad proxy would."""
     page.add_init_script(

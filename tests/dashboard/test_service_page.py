@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -58,11 +58,11 @@ def test_an_alias_is_created_changed_and_removed(
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_a_long_list_is_not_cut(browser: Any, service: Service, expect: Any, width: int) -> None:
+def test_a_long_list_is_not_cut(tab: Tab, service: Service, expect: Any, width: int) -> None:
     """The page scrolls, not a window within it."""
     aliases = [f"alias-{number}" for number in range(12)]
     service.call("POST", "/_aliases", {"aliases": dict.fromkeys(aliases, "books-1")})
-    with watched_page(browser, service, viewport={"width": width, "height": 740}) as page:
+    with tab.used(viewport={"width": width, "height": 740}) as page:
         page.goto("/dashboard/_service")
         rows = sheet(page, "Aliases").locator("tbody tr")
         expect(rows).to_have_count(12)
@@ -116,11 +116,9 @@ def made_keys(service: Service) -> Iterator[list[str]]:
 
 
 def test_keys_are_made_with_limits_shown_once_and_deleted(
-    browser: Any, service: Service, expect: Any, axe: str, made_keys: list[str]
+    tab: Tab, service: Service, expect: Any, axe: str, made_keys: list[str]
 ) -> None:
-    with watched_page(
-        browser, service, viewport={"width": 360, "height": 740}, reduced_motion="reduce"
-    ) as page:
+    with tab.used(viewport={"width": 360, "height": 740}, reduced_motion="reduce") as page:
         page.goto("/dashboard/_service")
         dialog = page.get_by_role("dialog")
         expect(sheet(page, "API keys").get_by_text("No key yet")).to_be_visible()

@@ -15,7 +15,7 @@ from coordinator.cli.loading.proposed_geo_point import offer_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
-from tests.dashboard.conftest import drop_file, watched_page
+from tests.dashboard.conftest import Tab, drop_file
 
 FILES: dict[str, bytes] = {
     "kinds.csv": b"a,b,c,d,e\n1,1.5,true,007,[1]\n-2,2e3,False,1,{}\n,,,,\n",
@@ -88,11 +88,10 @@ def read_by_command_line(source: Source) -> dict[str, Any]:
     }
 
 
-def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
-    page.goto("/dashboard")
+def test_the_page_reads_csv_as_the_command_line_does(modules: Any, tmp_path: Path) -> None:
     for name, body in FILES.items():
         argument = {"name": name, "body": base64.b64encode(body).decode()}
-        found = page.evaluate(READ, argument)
+        found = modules.evaluate(READ, argument)
         path = tmp_path / name
         path.write_bytes(body)
         try:
@@ -118,9 +117,8 @@ def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) 
     ],
 )
 def test_the_page_reads_tables_without_header_or_quotes_as_the_command_line_does(
-    page: Any, tmp_path: Path, name: str, content: str, options: dict[str, Any]
+    modules: Any, tmp_path: Path, name: str, content: str, options: dict[str, Any]
 ) -> None:
-    page.goto("/dashboard")
     path = tmp_path / name
     path.write_text(content)
     reading = ReadOptions(
@@ -130,17 +128,16 @@ def test_the_page_reads_tables_without_header_or_quotes_as_the_command_line_does
     )
     expected = read_by_command_line(format_dispatch.read(str(path), reading))
     body = base64.b64encode(content.encode()).decode()
-    found = page.evaluate(READ, {"name": name, "body": body, "options": options})
+    found = modules.evaluate(READ, {"name": name, "body": body, "options": options})
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
     assert found == expected
     assert len(expected["items"]) >= 2
 
 
 @pytest.mark.parametrize("name", ["items.csv", "items.csv.gz"])
-def test_both_readings_of_a_file_tell_how_far_they_are(page: Any, name: str) -> None:
+def test_both_readings_of_a_file_tell_how_far_they_are(modules: Any, name: str) -> None:
     body = b"id,a\n" + b"".join(b"%d,%d\n" % (n, n * n * 7919 % 999_983) for n in range(200_000))
-    page.goto("/dashboard")
-    shares = page.evaluate(
+    shares = modules.evaluate(
         """async ({ name, body }) => {
             const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
             const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
@@ -186,23 +183,22 @@ DATES = """id,a
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_the_page_reads_dates_as_the_command_line_does(
-    page: Any, tmp_path: Path, order: str
+    modules: Any, tmp_path: Path, order: str
 ) -> None:
     path = tmp_path / "dates.csv"
     path.write_text(DATES)
     expected = read_by_command_line(
         format_dispatch.read(str(path), ReadOptions(kinds={"a": order}))
     )
-    page.goto("/dashboard")
     body = base64.b64encode(DATES.encode()).decode()
-    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": order}})
+    found = modules.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": order}})
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
     assert found == expected
     assert len(found["items"]) >= 3
 
 
 def test_the_page_finds_notations_of_dates_as_the_command_line_does(
-    page: Any, tmp_path: Path
+    modules: Any, tmp_path: Path
 ) -> None:
     columns = {
         "day": ["31.12.2024", "1.1.2024"],
@@ -225,8 +221,7 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
         one.name: [one.has_other_dates, list(one.date_orders) if one.has_other_dates else []]
         for one in format_dispatch.read(str(path), ReadOptions()).columns
     }
-    page.goto("/dashboard")
-    found = page.evaluate(
+    found = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const { columns } = await readSource(new File([text], "notations.csv"));
@@ -239,7 +234,7 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
     assert [name for name, (is_date, _) in found.items() if is_date] == [*columns][:7]
 
 
-def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+def test_the_page_finds_lists_as_the_command_line_does(modules: Any, tmp_path: Path) -> None:
     columns = {
         "bars": ["red|oak", "oak", "red|pine|oak", "pine|red"],
         "points": ["red; oak", "oak; red", "oak", ""],
@@ -257,8 +252,7 @@ def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path
     expected = {
         one.name: one.separator for one in format_dispatch.read(str(path), ReadOptions()).columns
     }
-    page.goto("/dashboard")
-    found = page.evaluate(
+    found = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const { columns } = await readSource(new File([text], "lists.csv"));
@@ -270,22 +264,21 @@ def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path
     assert [*found.values()] == ["|", ";", "", "", "|", "|", "|", ""]
 
 
-def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+def test_the_page_makes_places_as_the_command_line_does(modules: Any, tmp_path: Path) -> None:
     text = "id,lat,lng\n1,48.2,16\n2,-7,\n3,,5\n4,-0,1e1\n5, 1.25 ,-180\n"
     path = tmp_path / "places.csv"
     path.write_text(text)
     source = format_dispatch.read(str(path), ReadOptions(point_fields=("lat", "lng")))
     expected = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
-    page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
-    found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": True})
+    found = modules.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": True})
     assert [json.loads(line) for line in found["text"].splitlines()] == expected
     assert sum("_geo" in item for item in expected) == 3
 
 
 @pytest.mark.parametrize("makes_places", [False, True])
 def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
-    page: Any, tmp_path: Path, makes_places: bool
+    modules: Any, tmp_path: Path, makes_places: bool
 ) -> None:
     text = '{\r\n "lat": 1,\n "lon": 2, "t": "}\\n{"\r\n}\n'
     text += '{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{}\n'
@@ -293,9 +286,8 @@ def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
     path.write_bytes(text.encode())
     source = format_dispatch.read(str(path), ReadOptions())
     source = offer_geo_point(source, "auto" if makes_places else "none")
-    page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
-    found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": makes_places})
+    found = modules.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": makes_places})
     expected = b"".join(source.pieces()).decode()
     assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == found["text"]
     assert ("_geo" in found["text"]) is makes_places
@@ -304,7 +296,7 @@ def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
 @pytest.mark.parametrize("path", ["items", "data.rows", "data.more"])
 @pytest.mark.parametrize("makes_places", [False, True])
 def test_the_page_finds_the_array_of_items_as_the_command_line_does(
-    page: Any, tmp_path: Path, path: str, makes_places: bool
+    modules: Any, tmp_path: Path, path: str, makes_places: bool
 ) -> None:
     rows = ",\r\n".join(
         f'{{"id": {n}, "lat": 1, "lon": 2, "t": "]é}}{n * 7}"}}' for n in range(4000)
@@ -316,13 +308,14 @@ def test_the_page_finds_the_array_of_items_as_the_command_line_does(
     source = format_dispatch.read(str(file), ReadOptions(items_path=path))
     source = offer_geo_point(source, "auto" if makes_places else "none")
     expected = b"".join(source.pieces()).decode()
-    page.goto("/dashboard")
     body = base64.b64encode(text.encode()).decode()
     argument = {"name": file.name, "body": body, "options": {"itemsPath": path}}
-    found = page.evaluate(READ, {**argument, "makesPlaces": makes_places and path == "data.rows"})
+    found = modules.evaluate(
+        READ, {**argument, "makesPlaces": makes_places and path == "data.rows"}
+    )
     assert json.loads(found["text"]) == json.loads(expected)
     assert found["text"].count("\n") == text.count("\n")
-    arrays = page.evaluate(
+    arrays = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             return (await readSource(new File([text], "answer.json"))).json.innerArrays;
@@ -333,7 +326,9 @@ def test_the_page_finds_the_array_of_items_as_the_command_line_does(
     assert source.inner_arrays == arrays[:2]  # its sample is shorter
 
 
-def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+def test_the_page_makes_places_of_json_as_the_command_line_does(
+    modules: Any, tmp_path: Path
+) -> None:
     lines = [
         '{"id": 1, "lat": 48.2, "lon": 16, "s": "}{\\"\\\\", "n": 12345678901234567890}',
         '{"id": 2, "lat": "-7.5", "lon": " 1e1 ", "in": {"lat": 1, "lon": [{}]}}',
@@ -351,14 +346,13 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
         "places.json": ("[" + ",\n".join(line for line in lines if line) + "]").encode(),
         "places.ndjson.gz": gzip.compress("\n".join(lines).encode()),
     }
-    page.goto("/dashboard")
     for name, body in texts.items():
         path = tmp_path / name
         path.write_bytes(body)
         source = offer_geo_point(format_dispatch.read(str(path), ReadOptions()), "auto")
         expected = b"".join(source.pieces()).decode()
         argument = {"name": name, "body": base64.b64encode(body).decode(), "makesPlaces": True}
-        found = page.evaluate(READ, argument)
+        found = modules.evaluate(READ, argument)
         assert (found["lines"], found["bad"]) == (None, [])
         assert found["text"].count("_geo") == expected.count("_geo") == 9003
         # The same, but for the spelling of numbers.
@@ -380,7 +374,7 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
     ],
 )
 def test_the_page_finds_places_in_objects_as_the_command_line_does(
-    page: Any, tmp_path: Path, line: str, fields: list[str] | None
+    modules: Any, tmp_path: Path, line: str, fields: list[str] | None
 ) -> None:
     lines = line + '\n{"at": null}\n{"at": [1]}\n'
     path = tmp_path / "places.ndjson"
@@ -388,8 +382,7 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
     source = format_dispatch.read(str(path), ReadOptions())
     named = coordinate_fields(source)
     found = list(named) if named and hold_degrees(source, named) else None
-    page.goto("/dashboard")
-    read = page.evaluate(
+    read = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const { json } = await readSource(new File([text], "places.ndjson"));
@@ -414,9 +407,8 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
         '{"id": 2, "latitude": 1}',
     ],
 )
-def test_fields_of_json_that_hold_no_degrees_are_no_places(page: Any, second: str) -> None:
-    page.goto("/dashboard")
-    degrees = page.evaluate(
+def test_fields_of_json_that_hold_no_degrees_are_no_places(modules: Any, second: str) -> None:
+    degrees = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             return (await readSource(new File([text], "places.ndjson"))).json.degreeNames;
@@ -426,12 +418,11 @@ def test_fields_of_json_that_hold_no_degrees_are_no_places(page: Any, second: st
     assert degrees is None
 
 
-def test_the_beginning_of_json_tells_its_fields(page: Any) -> None:
-    page.goto("/dashboard")
+def test_the_beginning_of_json_tells_its_fields(modules: Any) -> None:
     text = (
         '[\n {"id": 1, "s": "}{", "l": [1], "o": {"a": {}}},\n {"id": 2.5, "n": null, "b": true},'
     )
-    columns = page.evaluate(
+    columns = modules.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const source = await readSource(new File([text], "things.json"));
@@ -531,10 +522,9 @@ def test_numbers_that_would_be_rounded_stay_text_unless_the_user_says_so(
     ],
 )
 def test_a_workbook_is_to_be_saved_as_csv_for_the_command_line_reads_none_either(
-    page: Any, name: str, start: bytes
+    modules: Any, name: str, start: bytes
 ) -> None:
-    page.goto("/dashboard")
-    said = page.evaluate(
+    said = modules.evaluate(
         """async ([start, name]) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const file = new File([new Uint8Array(start)], name);
@@ -555,26 +545,24 @@ def test_a_workbook_is_to_be_saved_as_csv_for_the_command_line_reads_none_either
     ],
 )
 def test_a_file_that_cannot_be_read_is_answered_with_its_own_fault(
-    page: Any, name: str, content: bytes, message: str
+    modules: Any, name: str, content: bytes, message: str
 ) -> None:
-    page.goto("/dashboard")
     body = base64.b64encode(content).decode()
-    found = page.evaluate(READ, {"name": name, "body": body})
+    found = modules.evaluate(READ, {"name": name, "body": body})
     assert found["name"] == "SourceError"
     assert re.match(message, found["error"]), found
 
 
 def test_json_that_is_nested_too_deep_for_the_browser_is_for_the_service_to_refuse(
-    page: Any,
+    modules: Any,
 ) -> None:
-    page.goto("/dashboard")
     content = '{"id": 1, "a": ' + "[" * 20_000 + "]" * 20_000 + "}\n"
     body = base64.b64encode(content.encode()).decode()
-    assert page.evaluate(READ, {"name": "deep.json", "body": body}).get("text") == content
+    assert modules.evaluate(READ, {"name": "deep.json", "body": body}).get("text") == content
 
 
-def test_a_remedy_fits_into_a_telephone(browser: Any, service: Any, expect: Any) -> None:
-    with watched_page(browser, service, viewport={"width": 340, "height": 740}) as page:
+def test_a_remedy_fits_into_a_telephone(tab: Tab, service: Any, expect: Any) -> None:
+    with tab.used(viewport={"width": 340, "height": 740}) as page:
         page.goto("/dashboard")
         page.evaluate(
             """() => {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.conftest import Service, Tab, violations
 
 PATHS = ["Home > Garden > Seeds", "Home > Garden", "Home > Kitchen", "Toys > Cars", "Toys"]
 
@@ -69,8 +69,8 @@ def test_the_tree_is_walked_by_arrow_keys(page: Any, expect: Any) -> None:
     expect(tree(page).get_by_role("button", name="Seeds 4")).to_be_focused()
 
 
-def test_long_branches_show_more_on_demand(browser: Any, service: Service, expect: Any) -> None:
-    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+def test_long_branches_show_more_on_demand(tab: Tab, service: Service, expect: Any) -> None:
+    with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/wares")
         page.get_by_role("button", name="Filters").click()
         tree(page).get_by_role("button", name="Open More").click()
