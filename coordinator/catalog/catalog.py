@@ -32,7 +32,13 @@ from common.protocol.messages import CatalogUpdate
 from coordinator.catalog.catalog_difference import difference
 from coordinator.catalog.catalog_file import CatalogFile, CatalogInDoubt, whole
 from coordinator.catalog.catalog_state import CatalogState, StoredIndex
+from coordinator.catalog.index_names import ALL_INDEXES
 
+_CREATE: Final = "POST a configuration (at least {}) to /{index}/configuration to create it"
+_SEVERAL: Final = (
+    'POST /_search {"searches": [{"index": "films"}, {"index": "books"}], "merge": {}} searches '
+    "several"
+)
 Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
 
 
@@ -161,9 +167,10 @@ class Catalog:
             index = self.indexes.get(self.aliases.get(name, ""))
         if index is None:
             self.check_complete()
+            names_several = ALL_INDEXES in name or "," in name
             raise NotFound(
                 f"there is no index {name!r}",
-                advice="POST a configuration (at least {}) to /{index}/configuration to create it",
+                advice=_SEVERAL if names_several else _CREATE,
                 code="index_not_found",
             )
         return index

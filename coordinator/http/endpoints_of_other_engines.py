@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from coordinator.catalog.index_names import is_reserved
+from coordinator.catalog.index_names import ALL_INDEXES, is_reserved
 
 
 class _Page(NamedTuple):
@@ -43,6 +43,7 @@ _SUMMARY: Final = "GET /{index} says what an index has"
 _DROP: Final = "DELETE /{index} removes an index"
 _LIST: Final = "GET /_indexes lists the indexes"
 _MANY: Final = "POST /_search takes several searches"
+_EVERY: Final = "POST /_search takes several searches, each with the name of its index"
 _NO_WAIT: Final = "there is nothing to wait for: writes are searchable when they are acknowledged"
 _MERGES: Final = "there is nothing to do: segments are merged as needed, writes are on disk"
 _PAGES_OF_HITS: Final = "GET /{index}/search?cursor=* begins to page through all hits"
@@ -236,6 +237,8 @@ def page_instead(method: str, segments: Sequence[str]) -> str | None:
         method: of the request.
         segments: of its path, decoded.
     """
+    if segments[0] in (ALL_INDEXES, "_all") and "search" in segments[-1]:
+        return _EVERY
     for page in _PAGES:
         index = _fitting(page.path.split("/"), segments)
         if index is not None and (not page.methods or method in page.methods.split()):

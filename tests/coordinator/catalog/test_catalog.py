@@ -57,6 +57,18 @@ async def test_an_index_is_seen_when_it_is_activated_an_alias_at_once(tmp_path: 
     assert catalog.index("movies") is catalog.index("films")
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("films", "POST a configuration"), ("*", "POST /_search"), ("films,books", "POST /_search")],
+)
+async def test_a_name_of_several_indexes_is_answered_with_the_page_for_them(
+    tmp_path: Path, name: str, advice: str
+) -> None:
+    with pytest.raises(NotFound) as caught:
+        Catalog.open(tmp_path, 2).index(name)
+    assert (caught.value.advice or "").startswith(advice)
+
+
 async def test_a_removed_index_takes_its_aliases_along(tmp_path: Path) -> None:
     catalog = Catalog.open(tmp_path, 2)
     await catalog.change(lambda state: _with_index(state, "films"))

@@ -144,6 +144,14 @@ def test_a_mistyped_page_is_answered_with_the_nearest(path: str, meant: str) -> 
     assert caught.value.message.endswith(f"; {meant}")
 
 
+@pytest.mark.parametrize("path", ["/*/search", "/_all/_search", "/*/_msearch"])
+def test_all_indexes_are_searched_at_a_page_of_its_own(path: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        resolve("POST", path)
+    assert caught.value.message.endswith("; POST /_search takes several searches, each with the "
+                                         "name of its index")  # fmt: skip
+
+
 def test_what_is_named_instead_exists() -> None:
     known = {f"{route.method} {route.path}" for route in ROUTES}
     for page in endpoints_of_other_engines._PAGES:
