@@ -331,6 +331,9 @@ async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:
 async def test_a_key_with_a_filter_gives_no_item_away(
     web: Web, condition: str, field: str, *, is_refused: bool
 ) -> None:
+    facets = ("tags", "owners.id", "owners.role")
+    configuration = {"aggregations": {name: {} for name in facets}, "nested": ["owners"]}
+    assert (await web.post("/films/configuration", configuration)).status == 200
     admin = await make_key(web, actions=["admin"])
     tenant = await make_key(web, admin, actions=["write"], filter=condition)
     change = {"filter": "", "fields": {field: 8}}
