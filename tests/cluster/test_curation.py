@@ -19,6 +19,7 @@ ITEMS: list[dict[str, Any]] = [
     }
     for number in range(90)
 ]
+NUM_FIRST_PAGES = 12
 EVERYTHING = {"filter": "price >= 0", "factor": 1_000}
 CONFIGURATION = {
     "searchable_fields": ["name"],
@@ -68,12 +69,14 @@ def test_pinned_items_stand_where_they_are_pinned(
     asked: dict[str, Any] = {"query": query, "filters": filters}
     plain = answered(indexes, **asked, per_page=100)["data"]["items"]
     expected = by_hand(plain, known, lambda item: not brands or item["brand"] in brands)
-    found = []
-    for page in range(1, len(expected) // per_page + 2):
+    last = len(expected) // per_page + 1
+    for page in range(1, last + 1):
+        if NUM_FIRST_PAGES < page < last - 1:
+            continue  # no item is pinned there
         answer = answered(indexes, **asked, rules=[rule], per_page=per_page, page=page)
         assert answer["pagination"]["total"] == len(expected)
-        found += answer["data"]["items"]
-    assert found == expected
+        start = (page - 1) * per_page
+        assert answer["data"]["items"] == expected[start : start + per_page], page
     assert answer["meta"]["rules"] == ["rule 1"]
     hits = by_hand(answered(indexes, query=query, per_page=100)["data"]["items"], known, bool)
     counts = {brand: sum(item["brand"] == brand for item in hits) for brand in ("acme", "bolt")}

@@ -154,7 +154,7 @@ facet_pages = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[pytest.param(1, marks=pytest.mark.long), 2])
 def tenant_clients(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Client, Client]]:

@@ -15,7 +15,7 @@ import pytest
 from tests.service import Client, Service
 from tests.waiting import wait_until
 
-NUM_INDEXES = 120
+NUM_INDEXES = 72
 OPEN_MAX = 8
 """Per shard; more than `FEW_INDEXES` exist, so a start opens none that is settled."""
 SLACK = 3
@@ -113,7 +113,7 @@ def test_killed_shard_comes_back_with_few_open(service: Service, client: Client)
     wait_ready(service, first)
     wait_for_room(service)
     check_all(client)
-    for number in (0, 1, 2, 50, 119):
+    for number in (0, 1, 2, 50, 71):
         check_found(client, number)
 
 
@@ -131,21 +131,21 @@ def wait_ready(service: Service, killed: int) -> None:
 
 def test_a_closed_index_takes_a_configuration(service: Service, client: Client) -> None:
     wait_for_room(service)
-    reply = client.post("/tenant84/configuration", {"aggregations": {"color": {}, "title": {}}})
+    reply = client.post("/tenant54/configuration", {"aggregations": {"color": {}, "title": {}}})
     assert reply.status == 200, reply.body
-    found = client.search("tenant84", facet_fields=["title"])
-    assert len(found["data"]["aggregations"]["title"]["buckets"]) == len(items_of(84))
-    assert client.post("/tenant84/configuration", {"aggregations": {"color": {}}}).status == 200
-    check_found(client, 84)
+    found = client.search("tenant54", facet_fields=["title"])
+    assert len(found["data"]["aggregations"]["title"]["buckets"]) == len(items_of(54))
+    assert client.post("/tenant54/configuration", {"aggregations": {"color": {}}}).status == 200
+    check_found(client, 54)
 
 
 def test_closed_index_is_dropped_and_created_again(service: Service, client: Client) -> None:
     wait_for_room(service)
-    assert client.delete("/tenant64").status == 200
-    assert client.post("/tenant64/search", {}).status == 404
-    assert client.post("/tenant64/configuration", {"aggregations": {"color": {}}}).status == 200
-    assert client.post("/tenant64/items", items_of(64)).status == 200
-    check_found(client, 64)
+    assert client.delete("/tenant44").status == 200
+    assert client.post("/tenant44/search", {}).status == 404
+    assert client.post("/tenant44/configuration", {"aggregations": {"color": {}}}).status == 200
+    assert client.post("/tenant44/items", items_of(44)).status == 200
+    check_found(client, 44)
     check_all(client)
 
 
@@ -154,10 +154,10 @@ def test_closed_indexes_are_copied_and_restored(service: Service, client: Client
     made = client.post("/_snapshots", {"name": "all"})
     assert made.status == 200, made.body
     wait_for_room(service)
-    body = {"indexes": ["tenant33", "tenant119"], "rename": {"tenant33": "a", "tenant119": "b"}}
+    body = {"indexes": ["tenant33", "tenant71"], "rename": {"tenant33": "a", "tenant71": "b"}}
     restored = client.post("/_snapshots/all/restore", body)
     assert restored.status == 200, restored.body
-    for name, number in (("a", 33), ("b", 119)):
+    for name, number in (("a", 33), ("b", 71)):
         assert client.search(name, query="thing")["pagination"]["total"] == len(items_of(number))
         assert client.delete(f"/{name}").status == 200
     assert client.delete("/_snapshots/all").status == 200
@@ -172,5 +172,5 @@ def test_stops_in_order_and_starts_with_few_open(service: Service, client: Clien
     assert [len(open_environments(pid)) for pid in service.pids_of("shard")] == [0, 0]
     check_all(client)
     assert [len(open_environments(pid)) for pid in service.pids_of("shard")] == [0, 0]
-    check_found(client, 99)
+    check_found(client, 69)
     assert [len(open_environments(pid)) for pid in service.pids_of("shard")] == [1, 1]

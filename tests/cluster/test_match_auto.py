@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index
+from tests.cluster.conftest import Index, filled
+from tests.service import Client
 
 ITEMS = [
     {"id": 1, "name": "red lamp", "kind": "light"},
@@ -16,13 +18,24 @@ ITEMS = [
 ]
 
 
+CONFIGURATION = {
+    "match": "auto",
+    "searchable_fields": ["name"],
+    "aggregations": {"kind": {"conjunction": False}},
+}
+
+
 @pytest.fixture
-def shop(index: Index) -> Any:
-    aggregations = {"kind": {"conjunction": False}}
-    configuration = {"match": "auto", "searchable_fields": ["name"], "aggregations": aggregations}
-    assert index.configure(configuration).status == 200
+def shop(index: Index) -> Index:
+    assert index.configure(CONFIGURATION).status == 200
     index.put(ITEMS)
     return index
+
+
+@pytest.fixture(scope="module")
+def shared_shop(client: Client) -> Iterator[Index]:
+    """Read only."""
+    yield from filled(Index(client, "generous-shop"), CONFIGURATION, ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -42,22 +55,23 @@ def shop(index: Index) -> Any:
     ],
 )
 def test_the_first_mode_with_hits_is_taken(
-    shop: Index, query: str, filters: Any, match: str, ids: list[int]
+    shared_shop: Index, query: str, filters: Any, match: str, ids: list[int]
 ) -> None:
-    answer = shop.search(query=query, filters=filters)
+    answer = shared_shop.search(query=query, filters=filters)
     assert sorted(item["id"] for item in answer["data"]["items"]) == ids
     assert answer["pagination"]["total"] == len(ids)
     assert answer["meta"]["match"] == match
-    facet = shop.post("facet", {"name": "kind", "search_query": query, "filters": filters}).json
+    asked = {"name": "kind", "search_query": query, "filters": filters}
+    facet = shared_shop.post("facet", asked).json
     buckets = answer["data"]["aggregations"]["kind"]["buckets"]
     assert facet["data"]["buckets"] == buckets
 
 
 @pytest.mark.parametrize("how", [{"per_page": 0}, {"sort": "name"}, {"distinct": "kind"}, {}])
-def test_pinned_items_do_not_decide_the_mode(shop: Index, how: dict[str, Any]) -> None:
+def test_pinned_items_do_not_decide_the_mode(shared_shop: Index, how: dict[str, Any]) -> None:
     """However the hits are ordered and whether any are shown."""
     rules = [{"pin": [4]}]
-    answer = shop.search(query="red chair", rules=rules, **how)
+    answer = shared_shop.search(query="red chair", rules=rules, **how)
 
     assert (answer["meta"]["match"], answer["data"]["aggregations"]["kind"]["buckets"]) == (
         "last",
@@ -66,7 +80,8 @@ def test_pinned_items_do_not_decide_the_mode(shop: Index, how: dict[str, Any]) -
             {"key": "light", "doc_count": 1, "selected": False},
         ],
     )
-    facet = shop.post("facet", {"name": "kind", "search_query": "red chair", "rules": rules}).json
+    asked = {"name": "kind", "search_query": "red chair", "rules": rules}
+    facet = shared_shop.post("facet", asked).json
     assert facet["data"]["buckets"] == answer["data"]["aggregations"]["kind"]["buckets"]
 
 

@@ -125,7 +125,7 @@ def play(client: Client, seed: int, num_searches: int) -> None:
     client.delete(shop.index.path)
 
 
-@pytest.mark.parametrize("num_shards", [2, 3])
+@pytest.mark.parametrize("num_shards", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_what_a_shop_does_to_its_hits_combines(services: Services, num_shards: int) -> None:
     client = services(num_shards).client()
     play(client, seed=num_shards, num_searches=80)
