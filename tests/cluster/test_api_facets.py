@@ -1,6 +1,6 @@
 """Facets: values, counts, order and choice of buckets, statistics, the page of one facet.
 
-One row of the interface after another, against real processes with 1, 2 and 3 shards.
+One row of the interface after another, against real processes with 1 and 3 shards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Other pages, and errors that are not about one parameter.
 
-One row of the interface after another, against real processes with 1, 2 and 3 shards.
+One row of the interface after another, against real processes with 1 and 3 shards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests: query string and body, names of indexes, pages of an index that is not there.
 
-One row of the interface after another, against real processes with 1, 2 and 3 shards.
+One row of the interface after another, against real processes with 3 shards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Full text: words, phrases, typos, options, ranking, stop words and synonyms.
 
-One row of the interface after another, against real processes with 1, 2 and 3 shards.
+One row of the interface after another, against real processes with 1 and 3 shards.
 """
 
 from __future__ import annotations
