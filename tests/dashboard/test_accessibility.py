@@ -91,7 +91,7 @@ def test_nothing_is_wider_than_the_page(
                 assert seen <= width, (path, width)
 
 
-def test_the_facets_open_on_a_small_screen(tab: Tab, service: Service, expect: Any) -> None:
+def test_the_facets_open_on_a_small_screen(tab: Tab, expect: Any) -> None:
     with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/films")
         expect(page.locator(".item").first).to_be_visible()
@@ -111,7 +111,6 @@ def test_the_facets_open_on_a_small_screen(tab: Tab, service: Service, expect: A
 )
 def test_axe_finds_no_violation(
     tab: Tab,
-    service: Service,
     axe: str,
     expect: Any,
     scheme: str,
@@ -138,7 +137,7 @@ def test_axe_finds_no_violation(
     ],
 )
 def test_axe_finds_no_violation_in_dialogs(
-    tab: Tab, service: Service, axe: str, expect: Any, scheme: str, labels: tuple[str, ...]
+    tab: Tab, axe: str, expect: Any, scheme: str, labels: tuple[str, ...]
 ) -> None:
     with tab.used(color_scheme=scheme, reduced_motion="reduce") as page:
         for label in labels:
@@ -169,7 +168,7 @@ def test_a_long_field_name_leaves_the_controls_beside_the_total(
 
 
 @pytest.mark.parametrize("width", [375, 768, 961, 1024, 1136, 1137, 1280])
-def test_the_controls_are_one_row(tab: Tab, service: Service, width: int, expect: Any) -> None:
+def test_the_controls_are_one_row(tab: Tab, width: int, expect: Any) -> None:
     with tab.used(viewport={"width": width, "height": 800}) as page:
         page.goto("/dashboard/films?q=family&is.genres=Crime&sort=rating:desc")
         expect(page.locator(".item").first).to_be_visible()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service, Tab, violations
+from tests.dashboard.conftest import Tab, violations
 
 
 def server(name: str, **what: Any) -> dict[str, Any]:
@@ -64,9 +64,7 @@ def rows(section: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
-def test_all_hosts_are_shown(
-    tab: Tab, service: Service, expect: Any, axe: str, width: int, scheme: str
-) -> None:
+def test_all_hosts_are_shown(tab: Tab, expect: Any, axe: str, width: int, scheme: str) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with tab.used(reduced_motion="reduce", **options) as page:
         section = show(page, WELL)
@@ -86,9 +84,7 @@ def test_all_hosts_are_shown(
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_what_is_wrong_is_said(
-    tab: Tab, service: Service, expect: Any, axe: str, width: int
-) -> None:
+def test_what_is_wrong_is_said(tab: Tab, expect: Any, axe: str, width: int) -> None:
     options = {"viewport": {"width": width, "height": 800}}
     with tab.used(reduced_motion="reduce", **options) as page:
         section = show(page, ILL)

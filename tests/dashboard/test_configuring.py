@@ -116,9 +116,7 @@ def test_numbers_that_rank_are_previewed_and_saved(
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
-def test_all_parts_of_the_form_are_in_sight(
-    tab: Tab, service: Service, expect: Any, width: int
-) -> None:
+def test_all_parts_of_the_form_are_in_sight(tab: Tab, expect: Any, width: int) -> None:
     with tab.used(viewport={"width": width, "height": 800}) as page:
         tabs = open_part(page, "Facets").get_by_role("tab")
         expect(tabs).to_have_count(6)
@@ -126,9 +124,7 @@ def test_all_parts_of_the_form_are_in_sight(
             expect(tab).to_be_in_viewport(ratio=1)
 
 
-def test_what_saves_stays_in_sight_below_a_long_form(
-    tab: Tab, service: Service, expect: Any
-) -> None:
+def test_what_saves_stays_in_sight_below_a_long_form(tab: Tab, expect: Any) -> None:
     with tab.used(viewport={"width": 390, "height": 600}) as page:
         dialog = open_part(page, "Facets")
         for _ in range(4):

@@ -34,7 +34,7 @@ def section(page: Any, route: str) -> Any:
     ],
 )
 def test_an_example_runs_in_place(
-    tab: Tab, service: Service, expect: Any, route: str, expected: dict[str, Any]
+    tab: Tab, expect: Any, route: str, expected: dict[str, Any]
 ) -> None:
     with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/_docs")

@@ -25,7 +25,7 @@ def panel(page: Any, name: str) -> Any:
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_searches_are_listed_and_lead_to_their_hits(
-    tab: Tab, service: Service, expect: Any, axe: str, width: int, scheme: str
+    tab: Tab, expect: Any, axe: str, width: int, scheme: str
 ) -> None:
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with tab.used(reduced_motion="reduce", **options) as page:

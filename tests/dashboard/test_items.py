@@ -134,7 +134,7 @@ def test_a_facet_says_how_many_values_it_has(page: Any, expect: Any) -> None:
     expect(pages).to_contain_text("11–20 of 21")
 
 
-def test_a_phone_has_one_row_of_controls(tab: Tab, service: Service, expect: Any, axe: str) -> None:
+def test_a_phone_has_one_row_of_controls(tab: Tab, expect: Any, axe: str) -> None:
     with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/pages")
         expect(page.locator(".item").first).to_be_visible()

@@ -52,9 +52,7 @@ def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
     assert item == {"id": 3, "name": 'Tool "3"', "colour": "red", "price": 0.75, "tags": "x|y"}
 
 
-def test_a_review_that_is_long_keeps_its_buttons_in_sight(
-    tab: Tab, service: Service, expect: Any
-) -> None:
+def test_a_review_that_is_long_keeps_its_buttons_in_sight(tab: Tab, expect: Any) -> None:
     table = ",".join(["Erscheinungsdatum", *(f"column {n}" for n in range(20))])
     table += "\n" + ",".join(["many words " * 20, *("a|b" for _ in range(20))])
     with tab.used(viewport={"width": 1280, "height": 700}) as page:

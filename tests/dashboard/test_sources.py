@@ -561,7 +561,7 @@ def test_json_that_is_nested_too_deep_for_the_browser_is_for_the_service_to_refu
     assert modules.evaluate(READ, {"name": "deep.json", "body": body}).get("text") == content
 
 
-def test_a_remedy_fits_into_a_telephone(tab: Tab, service: Any, expect: Any) -> None:
+def test_a_remedy_fits_into_a_telephone(tab: Tab, expect: Any) -> None:
     with tab.used(viewport={"width": 340, "height": 740}) as page:
         page.goto("/dashboard")
         page.evaluate(

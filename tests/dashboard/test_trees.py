@@ -69,7 +69,7 @@ def test_the_tree_is_walked_by_arrow_keys(page: Any, expect: Any) -> None:
     expect(tree(page).get_by_role("button", name="Seeds 4")).to_be_focused()
 
 
-def test_long_branches_show_more_on_demand(tab: Tab, service: Service, expect: Any) -> None:
+def test_long_branches_show_more_on_demand(tab: Tab, expect: Any) -> None:
     with tab.used(viewport={"width": 360, "height": 740}) as page:
         page.goto("/dashboard/wares")
         page.get_by_role("button", name="Filters").click()
