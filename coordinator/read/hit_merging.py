@@ -29,6 +29,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.analysis.collation import collator
+from common.distinct_values import starts_run
 from common.protocol.messages import (
     Distinct,
     DistinctCounts,
@@ -267,10 +268,10 @@ def num_distinct(parts: Sequence[DistinctCounts], limit: int) -> int:
         return num_missing
     if limit == 1:  # one hit for each value that any shard has
         ordered = np.sort(tokens, kind="stable")
-        return num_missing + 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+        return num_missing + int(np.count_nonzero(starts_run(ordered)))
     order = np.argsort(tokens, kind="stable")  # merges the shards' values, which ascend
     ordered = tokens[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    starts = np.flatnonzero(starts_run(ordered))
     sums = np.add.reduceat(counts[order], starts, dtype=np.int64)
     return num_missing + int(np.minimum(sums, limit).sum())
 

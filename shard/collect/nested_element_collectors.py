@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
@@ -376,7 +377,7 @@ def matching_elements(
     """
     found: list[dict[str, list[int]]] = [{} for _ in docs]
     for condition in _conditions_of(filters):
-        for ordinal in np.unique(views).tolist():
+        for ordinal in distinct_values(views).tolist():
             elements = element_view(snapshot, snapshot.views[ordinal].segment, condition.field)
             if elements is None:
                 continue

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from common.distinct_values import distinct_values
 from shard.segment.doc_records_and_places import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
 from shard.storage.write_group_log import Group
@@ -28,7 +29,7 @@ def count_droppable(view: SegmentView, recent: Sequence[Group]) -> int:
 
 def are_there(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> bool:
     """Return whether no merge has dropped the documents of some records."""
-    ascending = np.unique(records)
+    ascending = distinct_values(records)
     found = sum(len(docs_of_records(view.segment, ascending)) for view in views)
     return found == len(ascending)
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from common.distinct_values import distinct_values
 from shard.segment.doc_records_and_places import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
 
@@ -81,7 +82,7 @@ class PurgeQueue:
 
 def _without(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the records that no segment has, ascending."""
-    gone = np.unique(records)
+    gone = distinct_values(records)
     for view in views:
         kept = docs_of_records(view.segment, gone)
         gone = np.setdiff1d(gone, records_of(view.segment, kept), assume_unique=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import starts_run
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import RangeCounts, RangeRequest, SearchResponse
@@ -148,7 +149,7 @@ def _added_up_numbers(parts: Sequence[CountedKeys]) -> CountedKeys:
     # They ascend in each part, so that a stable sort only merges them.
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.concatenate(((True,), keys[1:] != keys[:-1])))
+    starts = np.flatnonzero(starts_run(keys))
     counts = np.concatenate([part.counts for part in parts])[order]
     return CountedKeys(keys[starts], np.add.reduceat(counts, starts))
 

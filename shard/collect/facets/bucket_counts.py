@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query_syntax_tree import And, Exists, Filter, Not, Range, Same
@@ -132,7 +133,7 @@ def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[
             missing += part.count
             if field is not None:
                 docs = field_values(snapshot, part.view, field).pairs.docs
-                missing -= len(np.unique(docs[are_among(part, docs)]))
+                missing -= len(distinct_values(docs[are_among(part, docs)]))
         elif part.count:
             missing += int(
                 count_docs(part.words & resolve(snapshot, part.view, lacks_field(request)))

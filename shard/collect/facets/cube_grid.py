@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32
 from common.protocol.messages import CubeRequest
@@ -142,7 +143,7 @@ class CubeGrid:
             return
         counts = np.zeros(len(name_of_code), np.uint32)
         count_codes(part.matches.docs, column.codes, column.starts, counts)
-        present = np.unique(name_of_code[counts > 0])
+        present = distinct_values(name_of_code[counts > 0])
         present = present[present > 0]
         rows = np.zeros(len(names) + 1, np.uint32)
         rows[present] = self.rows_of([names[name - 1] for name in present.tolist()])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.query_syntax_tree import Same
@@ -100,7 +101,7 @@ def added_up(parts: Sequence[BucketCounts]) -> BucketCounts:
         return parts[0]
     if not parts:
         return BucketCounts(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    numbers = np.unique(np.concatenate([part.numbers for part in parts]))
+    numbers = distinct_values(np.concatenate([part.numbers for part in parts]))
     counts = np.zeros(len(numbers), np.int64)
     for part in parts:
         counts[np.searchsorted(numbers, part.numbers)] += part.counts

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
+from common.distinct_values import distinct_values, starts_run
 from common.protocol.messages import (
     SUM_BITS,
     NumberStatistics,
@@ -85,12 +86,12 @@ class _Sums:
         highs = (integers >> _HALF_BITS).astype(np.float64)
         lows = (integers & ((1 << _HALF_BITS) - 1)).astype(np.float64)
         num_values = len(self.sums)
-        for exponent in np.unique(exponents).tolist():
+        for exponent in distinct_values(exponents).tolist():
             chosen = exponents == exponent
             at = slots[chosen]
             high = np.bincount(at, weights=highs[chosen], minlength=num_values)
             low = np.bincount(at, weights=lows[chosen], minlength=num_values)
-            for slot in np.unique(at).tolist():
+            for slot in distinct_values(at).tolist():
                 whole = (int(high[slot]) << _HALF_BITS) + int(low[slot])
                 self.sums[slot] += whole << (exponent + SUM_BITS)
 
@@ -103,7 +104,7 @@ class _Sums:
         rests = np.zeros(len(doubles), np.int16) if residuals is None else residuals
         order = np.lexsort((rests, doubles, slots))
         ordered = slots[order]
-        is_first = np.append(True, ordered[1:] != ordered[:-1])
+        is_first = starts_run(ordered)
         is_last = np.append(is_first[1:], True)
         for extremes, chosen, choose in (
             (self.least, order[is_first], min),

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.deadline import check_call
+from common.distinct_values import distinct_values, starts_run
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
@@ -50,6 +51,10 @@ _FACTOR: Final = 4
 """Hits of the first round per requested hit."""
 _GROWTH: Final = 2
 """Growth of the hits from one round to the next."""
+_SORTED_FACTOR: Final = 2
+"""Values for each match from which sorting the matches' numbers beats a count for every value."""
+
+_NOTHING: Final = np.zeros(0, np.uint32)
 
 
 @kernel(allocates=False)
@@ -97,8 +102,7 @@ class MatchValues(NamedTuple):
 
     def of(self, view: int, docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the shard's number of the value of each document, 0 where it has none."""
-        numbers: NDArray[np.uint32] = self.numbers[view][self.by_doc[view][docs]]
-        return numbers
+        return self.numbers[view].take(self.by_doc[view].take(docs))
 
     def tokens_of(self, numbers: NDArray[np.uint32]) -> NDArray[np.uint64]:
         """Return the token of each of some of the shard's numbers; `NO_TOKEN` for 0."""
@@ -112,13 +116,24 @@ class MatchValues(NamedTuple):
         if len(self.by_doc) == 1:
             return self.of(0, hits.docs)
         found = np.zeros(len(hits.docs), np.uint32)
-        for view in np.unique(hits.views).tolist():
+        for view in distinct_values(hits.views).tolist():
             at = hits.views == view
             found[at] = self.of(view, hits.docs[at])
         return found
 
-    def counts(self, matches: Sequence[Matches]) -> NDArray[np.int64]:
-        """Return how many matches have each value, by the shard's number; 0: have none."""
+    def counts(self, matches: Sequence[Matches]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Count the matches by value.
+
+        Returns:
+            (the shard's numbers of the values that matches have, ascending, 0 among them if some
+            match has none; how many matches have each).
+        """
+        if sum(part.count for part in matches) * _SORTED_FACTOR < len(self.tokens):
+            check_call()
+            numbers = np.concatenate([_NOTHING, *self.of_matches(matches)])
+            numbers.sort()
+            starts = np.flatnonzero(starts_run(numbers))
+            return numbers[starts], np.diff(starts, append=len(numbers))
         counts = np.zeros(len(self.tokens) + 1, np.int64)
         for i, part in enumerate(matches):
             check_call()
@@ -129,12 +144,12 @@ class MatchValues(NamedTuple):
                 else:
                     count_codes(part.docs, self.by_doc[i], NO_STARTS, own)
                 counts[self.numbers[i]] += own
-        return counts
+        present = np.flatnonzero(counts)
+        return present.astype(np.uint32), counts[present]
 
     def of_matches(self, matches: Sequence[Matches]) -> list[NDArray[np.uint32]]:
         """Return the shard's number of the value of each match, by segment."""
-        nothing = np.zeros(0, np.uint32)
-        return [self.of(i, part.docs) if part.count else nothing for i, part in enumerate(matches)]
+        return [self.of(i, part.docs) if part.count else _NOTHING for i, part in enumerate(matches)]
 
 
 def select_distinct(
@@ -154,15 +169,18 @@ def select_distinct(
     assert request.after is None, "earlier hits decide which ones are left"
     limit = request.distinct.limit
     values = values_of(snapshot, request.distinct.field, matches)
-    counts = values.counts(matches)
-    num_missing, capped = int(counts[0]), np.minimum(counts[1:], limit)
+    present, counts = values.counts(matches)
+    num_missing = 0
+    if len(present) and present[0] == 0:
+        num_missing = int(counts[0])
+        present, counts = present[1:], counts[1:]
+    capped = np.minimum(counts, limit)
     total = num_missing + int(capped.sum())
     tokens = b""
     num_by_token = b""
     if request.wants_distinct_values:
-        has_hits = capped > 0
-        tokens = values.tokens[has_hits].tobytes()
-        num_by_token = capped[has_hits].astype(np.uint8).tobytes()
+        tokens = values.tokens.take(present - np.uint32(1)).tobytes()
+        num_by_token = capped.astype(np.uint8).tobytes()
     num_shown = min(request.num_hits, total)
     hits, numbers = select_best(snapshot, request, list(matches), None, values, num_shown)
     hit_tokens = values.tokens_of(numbers).tobytes()
@@ -186,9 +204,8 @@ def num_values_at_hand(snapshot: Snapshot, path: str) -> int | None:
 def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> MatchValues:
     """Return the values of a field in the segments that have matches."""
     field = snapshot.registry.number(path)
-    nothing = np.zeros(0, np.uint32)
-    by_doc = [nothing] * len(matches)
-    numbers = [nothing] * len(matches)
+    by_doc = [_NOTHING] * len(matches)
+    numbers = [_NOTHING] * len(matches)
     found: dict[int, GroupingKeys] = {}
     for i, part in enumerate(matches):
         check_call()
@@ -213,7 +230,7 @@ def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> Matc
 
 def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
     """Number the values of several segments together."""
-    all_tokens = tokens[0] if len(tokens) == 1 else np.unique(np.concatenate(tokens))
+    all_tokens = tokens[0] if len(tokens) == 1 else distinct_values(np.concatenate(tokens))
     numbers = []
     for part in tokens:
         own = np.zeros(len(part) + 1, np.uint32)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.deadline import check_call
+from common.distinct_values import distinct_values
 from common.protocol.messages import (
     DistinctCounts,
     FacetRequest,
@@ -56,25 +57,26 @@ def select_groups(
     positions = np.searchsorted(values.tokens, wanted)
     is_known = positions < len(values.tokens)
     is_known[is_known] = values.tokens[positions[is_known]] == wanted[is_known]
-    is_wanted = np.zeros(len(values.tokens) + 1, np.bool_)
-    is_wanted[positions[is_known] + 1] = True
-    counts = np.zeros(len(is_wanted), np.int64)
+    place_of = np.zeros(len(values.tokens) + 1, np.uint32)
+    """By number: the place of its value among the wanted ones, from 1; 0: not wanted."""
+    place_of[positions[is_known] + 1] = np.flatnonzero(is_known) + 1
+    sizes = np.zeros(len(wanted) + 1, np.int64)
     left: list[Matches] = []
     by_match: list[NDArray[np.uint32]] = []
     for part, numbers in zip(matches, values.of_matches(matches), strict=True):
         check_call()
-        kept = is_wanted[numbers]
+        places = place_of[numbers]
+        sizes += np.bincount(places, minlength=len(sizes))
+        kept = places > 0
         scores = None if part.scores is None else part.scores[kept]
         docs = part.docs[kept] if part.count else np.zeros(0, np.uint32)
         left.append(Matches(part.view, docs=docs, scores=scores))
         by_match.append(numbers[kept])
-        counts += np.bincount(by_match[-1], minlength=len(counts))
-    total = int(np.minimum(counts, limit).sum())
+    sizes = sizes[1:]
+    total = int(np.minimum(sizes, limit).sum())
     num_shown = min(request.num_hits, total)
     hits, hit_numbers = select_best(snapshot, request, left, by_match, values, num_shown)
     tokens = values.tokens_of(hit_numbers)
-    sizes = np.zeros(len(wanted), np.int64)
-    sizes[is_known] = counts[positions[is_known] + 1]
     return hits, DistinctCounts(total, 0, tokens.tobytes(), sizes=sizes.tobytes())
 
 
@@ -133,7 +135,7 @@ class GroupCounter:
                 else:
                     docs = docs_without(self._snapshot, request.field, request.within, part)
                 keys.append(_keys(np.zeros(len(docs), np.uint32), values.of(i, docs)))
-        distinct = np.unique(np.concatenate(keys))
+        distinct = distinct_values(np.concatenate(keys))
         codes = (distinct >> np.uint64(32)).astype(np.uint32)
         numbers = (distinct & np.uint64(0xFFFFFFFF)).astype(np.int64)
         codes, numbers = codes[numbers > 0], numbers[numbers > 0]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from shard.collect.nested_element_collectors import element_order
 from shard.collect.top_hits.random_order import random_numbers
 from shard.segment.columns.distance_columns import DistanceColumn
@@ -73,7 +74,7 @@ def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]
         return tuple(values)
     if len(snapshot.views) == 1:
         return tuple(column_of(snapshot, snapshot.views[0], number, key).values(hits.docs))
-    for ordinal in np.unique(hits.views).tolist():
+    for ordinal in distinct_values(hits.views).tolist():
         column = column_of(snapshot, snapshot.views[ordinal], number, key)
         at = np.flatnonzero(hits.views == ordinal)
         for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
@@ -99,7 +100,7 @@ def _doubles(snapshot: Snapshot, hits: Hits, key: SortKey, path: str) -> NDArray
     if field is None:
         return None
     values = np.empty(len(hits.docs))
-    for ordinal in np.unique(hits.views).tolist():
+    for ordinal in distinct_values(hits.views).tolist():
         at = np.flatnonzero(hits.views == ordinal)
         column = column_of(snapshot, snapshot.views[ordinal], field, key)
         doubles = column.doubles(hits.docs[at])
@@ -112,7 +113,7 @@ def _doubles(snapshot: Snapshot, hits: Hits, key: SortKey, path: str) -> NDArray
 def _random_values(snapshot: Snapshot, hits: Hits, seed: int) -> tuple[int, ...]:
     """Return the number of each hit in a random order."""
     numbers = np.zeros(len(hits.docs), np.uint64)
-    for ordinal in np.unique(hits.views).tolist():
+    for ordinal in distinct_values(hits.views).tolist():
         at = np.flatnonzero(hits.views == ordinal)
         numbers[at] = random_numbers(snapshot.views[ordinal].segment, hits.docs[at], seed)
     return tuple(numbers.tolist())
@@ -155,7 +156,7 @@ def hits_of(
 ) -> Hits:
     """Return documents of several segments as hits, in the given order."""
     places, records = np.empty((2, len(docs)), np.uint64)
-    for ordinal in np.unique(views).tolist():
+    for ordinal in distinct_values(views).tolist():
         at = np.flatnonzero(views == ordinal)
         segment = snapshot.views[ordinal].segment
         places[at], records[at] = numbers_of(segment, docs[at])

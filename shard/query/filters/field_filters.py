@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.query_syntax_tree import AllOf, AnyOf, Contains, Range, StartsWith
 from common.value_kinds_and_facet_keys import WHOLE_FLOAT_MAX, number_text
 from shard.query.filters.starts_with_and_contains import (
@@ -208,6 +209,6 @@ def _distinct(column: NumberColumn) -> list[int | float]:
     """Return the distinct numbers of a column."""
     _, doubles, residuals = column.pairs()
     if residuals is None:
-        return [plain_number(double, 0) for double in np.unique(doubles).tolist()]
+        return [plain_number(double, 0) for double in distinct_values(doubles).tolist()]
     pairs = set(zip(doubles.tolist(), residuals.tolist(), strict=True))
     return [plain_number(double, residual) for double, residual in sorted(pairs)]

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
+from common.distinct_values import distinct_values
 from common.kernels.array_growth import grown
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
@@ -185,7 +186,7 @@ def _entries(
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
         num_bytes = bytes_of(words) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
-            kept, num_bytes = len(np.unique(found[0])), bytes_of(words)
+            kept, num_bytes = len(distinct_values(found[0])), bytes_of(words)
         QUERY_CACHE_BUDGET.keep(cached, words, kept, num_bytes)
     return found
 
@@ -256,7 +257,7 @@ def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     docs = _entries(view.segment, words)[0]
     if len(docs) == 0:
         return 0
-    docs = np.unique(docs)
+    docs = distinct_values(docs)
     return len(docs) if deleted is None else int(np.isin(docs, deleted, invert=True).sum())
 
 

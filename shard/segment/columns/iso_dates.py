@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, F64Array, I32Array, I64Array, U8Array, int64, uint8
 from common.moments import timestamp_of
@@ -225,7 +226,7 @@ def _offsets_by_day(arena: KeyArena, zone: tzinfo) -> NDArray[np.int32]:
     occurs = np.zeros(_NUM_DAYS, np.bool_)
     _find_days(*arena, occurs)
     days = np.flatnonzero(occurs)
-    ends = np.unique(np.concatenate([days, days + 1]))
+    ends = distinct_values(np.concatenate([days, days + 1]))
     offsets = np.zeros(_NUM_DAYS + 1, np.int32)
     offsets[ends] = [_offset_at(zone, _FIRST_DAY + day) for day in ends.tolist()]
     by_day = np.full(_NUM_DAYS, _NO_OFFSET, np.int32)

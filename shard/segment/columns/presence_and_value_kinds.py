@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from pyroaring import FrozenBitMap
 
+from common.distinct_values import distinct_values
 from common.kernels.decorator import arguments, kernel
 from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import (
@@ -262,7 +263,7 @@ def build_presence(extraction: Extraction) -> dict[str, NDArray[Any]]:
     last_docs = np.full(num_keys, -1, np.int64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _fill_rows(extraction, last_docs, row_of_key, rows)
-    fields = np.unique(keys // _NUM_ASPECTS)
+    fields = distinct_values(keys // _NUM_ASPECTS)
     return _name_arrays(keys, counts, offsets, words, fields, kinds[fields])
 
 
@@ -291,7 +292,9 @@ def merge_presence(
     allocator: MergeAllocator = IN_MEMORY,
 ) -> dict[str, NDArray[Any]]:
     """Merge the rows of segments; equals a build, except that `presence.kinds` may keep more."""
-    all_keys = np.unique(np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64))
+    all_keys = distinct_values(
+        np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64)
+    )
     counts = np.zeros(len(all_keys), np.uint32)
     no_rows = np.zeros(0, np.int64)
     _merge_rows(parts, doc_maps, all_keys, counts, _Rows(no_rows, no_rows, np.zeros(0, np.uint32)))
@@ -301,7 +304,7 @@ def merge_presence(
     words = allocator.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _merge_rows(parts, doc_maps, keys, counts, rows)
-    fields = np.unique(keys // _NUM_ASPECTS)
+    fields = distinct_values(keys // _NUM_ASPECTS)
     kinds = np.zeros(len(fields), np.uint16)
     for part in parts:
         still_occurs = np.isin(part["presence.fields"], fields)

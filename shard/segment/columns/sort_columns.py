@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from common.analysis.collation_names import CODE_POINTS
+from common.distinct_values import distinct_values
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U64,
@@ -477,7 +478,7 @@ def rank_texts(columns: Sequence[SortColumn], keys: Sequence[NDArray[np.uint64]]
     for column, part in zip(columns, keys, strict=True):
         is_text = (part > np.uint64(EMPTY_TEXT_KEY)) & (part < np.uint64(FALSE_KEY))
         found: dict[int, bytes] = {}
-        for key in np.unique(part[is_text]).tolist():
+        for key in distinct_values(part[is_text]).tolist():
             assert column.texts is not None, "a text key without texts"
             found[key] = column.texts.text_of_rank(key - EMPTY_TEXT_KEY - 1)
         texts.append(found)

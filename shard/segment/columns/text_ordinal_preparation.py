@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from shard.segment.columns import text_ordinal_columns
@@ -138,7 +139,7 @@ def _candidates(snapshot: Snapshot, view: SegmentView, named: Collection[str]) -
     for at in order:
         field = fields[at]
         arena = KeyArena(*canonical_keys(sample, selection[offsets[at] : offsets[at + 1]]))
-        num_different = len(np.unique(FacetDictionary().encode(*arena)))
+        num_different = len(distinct_values(FacetDictionary().encode(*arena)))
         is_repeated = 0 < num_different <= _DIFFERENT_MAX * arena.num_keys
         if field == registry.overflow_number or not (
             is_named[field] or is_repeated or _are_dates(arena)
