@@ -108,8 +108,11 @@ class GroupPairs(Message, frozen=True, array_like=True):
 
     codes: bytes
     """uint32 per pair: the shard's number of the facet's value + 1; 0: the hit has none."""
+    groups: bytes
+    """uint32 per pair: the position of its group's token in `tokens`; empty: the pairs are added
+    up, as no other shard has any."""
     tokens: bytes
-    """uint64 per pair; empty: the pairs are added up, as no other shard has any."""
+    """uint64 per group, ascending."""
     counts: bytes = b""
     """uint32 per code, where the pairs are added up."""
 

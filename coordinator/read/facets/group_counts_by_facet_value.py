@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.protocol.messages import FacetRequest
 from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.summed_counts import GroupCounts, ShardResponses
+
+_GROUP_BITS: Final = 32
+"""Bits of a pair's key below the number of its value: the number of its group."""
 
 
 def count_groups(
@@ -26,7 +31,7 @@ def count_groups(
         answers: pairs (shard ordinal, response).
         numberings: of the facets.
 
-    Cost: 200 ns a pair of value and group.
+    Cost: 30 to 70 ns a pair of value and group.
     """
     return [
         _count(len(cache.values(request.field)), numberings[position], answers, position)
@@ -39,22 +44,19 @@ def _count(
 ) -> GroupCounts:
     to_number = numbering.to_number
     counts = np.zeros(num_values + 1, np.int64)  # at 0 what is missing
-    all_codes = [np.zeros(0, np.int64)]
-    all_tokens = [np.zeros(0, np.uint64)]
-    for shard, answer in answers:
-        pairs = answer.facet_groups[position]
-        codes = np.append(0, to_number[shard].astype(np.int64) + 1)[
+    parts = [(shard, answer.facet_groups[position]) for shard, answer in answers]
+    own_tokens = [np.frombuffer(pairs.tokens, np.uint64) for _, pairs in parts]
+    tokens = distinct_values(np.concatenate([np.zeros(0, np.uint64), *own_tokens]))
+    keys = [np.zeros(0, np.int64)]
+    for (shard, pairs), own in zip(parts, own_tokens, strict=True):
+        codes = np.append(0, to_number[shard].astype(np.int64) + 1).take(
             np.frombuffer(pairs.codes, np.uint32)
-        ]
-        if pairs.tokens:
-            all_codes.append(codes)
-            all_tokens.append(np.frombuffer(pairs.tokens, np.uint64))
+        )
+        if pairs.groups:
+            groups = np.searchsorted(tokens, own).take(np.frombuffer(pairs.groups, np.uint32))
+            keys.append((codes << _GROUP_BITS) | groups)
         elif pairs.counts:
             counts[codes] += np.frombuffer(pairs.counts, np.uint32)
-    codes, tokens = np.concatenate(all_codes), np.concatenate(all_tokens)
-    order = np.lexsort((tokens, codes))
-    codes, tokens = codes[order], tokens[order]
-    is_new = np.ones(len(codes), np.bool_)
-    is_new[1:] = (codes[1:] != codes[:-1]) | (tokens[1:] != tokens[:-1])
-    counts += np.bincount(codes[is_new], minlength=len(counts))
+    pairs_once = distinct_values(np.concatenate(keys))
+    counts += np.bincount(pairs_once >> _GROUP_BITS, minlength=len(counts))
     return GroupCounts(counts[1:], int(counts[0]))

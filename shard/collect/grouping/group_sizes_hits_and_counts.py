@@ -140,9 +140,13 @@ class GroupCounter:
         numbers = (distinct & np.uint64(0xFFFFFFFF)).astype(np.int64)
         codes, numbers = codes[numbers > 0], numbers[numbers > 0]
         if self._sends_pairs:
-            return GroupPairs(codes.tobytes(), values.tokens[numbers - 1].tobytes())
+            has_pairs = np.zeros(len(values.tokens) + 1, np.bool_)
+            has_pairs[numbers] = True
+            groups = (np.cumsum(has_pairs, dtype=np.uint32) - np.uint32(1)).take(numbers)
+            tokens = values.tokens[has_pairs[1:]]
+            return GroupPairs(codes.tobytes(), groups.tobytes(), tokens.tobytes())
         present, counts = np.unique(codes, return_counts=True)
-        return GroupPairs(present.tobytes(), b"", counts.astype(np.uint32).tobytes())
+        return GroupPairs(present.tobytes(), b"", b"", counts.astype(np.uint32).tobytes())
 
 
 def _keys(codes: NDArray[np.uint32], numbers: NDArray[np.uint32]) -> NDArray[np.uint64]:
