@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from common.distinct_values import distinct_values, starts_run
 
@@ -13,7 +16,7 @@ from common.distinct_values import distinct_values, starts_run
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint32, np.int64, np.uint64])
 @given(st.lists(st.integers(0, 100)))
 def test_each_value_is_there_once_in_ascending_order(kind: type, values: list[int]) -> None:
-    array = np.array(values, kind)
+    array: NDArray[Any] = np.array(values, kind)
     found = distinct_values(array)
     assert found.dtype == kind
     assert found.tolist() == sorted(set(values))
