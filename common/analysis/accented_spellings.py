@@ -38,7 +38,6 @@ from common.analysis.character_tables import (
     PAGES,
     CharacterClass,
 )
-from common.distinct_values import distinct_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +103,7 @@ def _decode(content: bytes) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
     (count,) = np.frombuffer(plain, "<u4", 1).tolist()
     points = np.frombuffer(plain, "<u4", count, 4).astype(np.int64)
     codes = np.frombuffer(plain, "<u8", count, 4 + 4 * count)
-    used = distinct_values(points >> 8)
+    used = np.unique(points >> 8)
     pages = np.zeros(0x110000 >> 8, np.uint16)
     pages[used] = np.arange(1, len(used) + 1)
     cells = np.zeros((len(used) + 1) << 8, np.uint64)

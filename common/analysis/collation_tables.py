@@ -19,7 +19,6 @@ import zstandard
 
 from common.analysis.code_point_table import in_pages
 from common.analysis.collation_names import NUMERIC
-from common.distinct_values import distinct_values
 from common.kernels.decorator import arguments
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def _tertiary_numbers(
     if is_upper_first:
         effective = (weights & 0xFFFF) ^ 0xC000
         effective[weights == 0] = 0
-    ranked = distinct_values(effective)
+    ranked = np.unique(effective)
     return np.searchsorted(ranked, effective).astype(np.uint32)
 
 
