@@ -15,6 +15,7 @@ An index and its items:
     string_sort_kernels  texts by code points
     key_arena          many texts in one array of bytes
     facet_dictionary   a facet's value ↔ its number
+    distinct_values    of an array, by sorting
     nearest_name       what a mistyped name was meant to be
 
 A process:
