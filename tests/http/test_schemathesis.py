@@ -162,12 +162,20 @@ pytestmark = pytest.mark.skipif(
 
 
 def writable(document: Any) -> Any:
-    """Return the document without NDJSON, which it cannot write: it is sent as text/plain too."""
+    """Return the document as it can use it.
+
+    Without NDJSON, which it cannot write: it is sent as text/plain too. And without tuples, which it
+    refuses in responses (4.32 makes of `prefixItems` what older drafts have in its place): each
+    item may be what any of them may be.
+    """
     if isinstance(document, list):
         return [writable(one) for one in document]
-    if isinstance(document, dict):
-        return {k: writable(v) for k, v in document.items() if k != "application/x-ndjson"}
-    return document
+    if not isinstance(document, dict):
+        return document
+    written = {k: writable(v) for k, v in document.items() if k != "application/x-ndjson"}
+    if "prefixItems" in written:
+        written["items"] = {"anyOf": written.pop("prefixItems")}
+    return written
 
 
 def schemathesis(

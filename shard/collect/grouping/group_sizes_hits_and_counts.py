@@ -131,7 +131,9 @@ class GroupCounter:
             keys.append(_keys(pairs.codes, values.of(i, pairs.docs)))
             if request.wants_missing:
                 if request.within is None:
-                    docs = np.setdiff1d(part.docs, pairs.docs, assume_unique=False)
+                    has_value = np.zeros(part.view.segment.num_docs, np.bool_)
+                    has_value[pairs.docs] = True
+                    docs = part.docs[~has_value.take(part.docs)]
                 else:
                     docs = docs_without(self._snapshot, request.field, request.within, part)
                 keys.append(_keys(np.zeros(len(docs), np.uint32), values.of(i, docs)))

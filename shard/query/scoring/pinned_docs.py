@@ -50,13 +50,13 @@ def with_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     """Return matches with documents added; those that did not match score 0."""
     if not len(docs) or matches.is_all:
         return matches
-    joined = np.union1d(matches.docs, docs)
-    if len(joined) == matches.count:
+    at = np.searchsorted(matches.docs, docs)
+    is_new = np.searchsorted(matches.docs, docs, side="right") == at
+    if not is_new.any():
         return matches
-    scores = None
-    if matches.scores is not None:
-        scores = np.zeros(len(joined))
-        scores[np.searchsorted(joined, matches.docs)] = matches.scores
+    at = at[is_new]
+    joined = np.insert(matches.docs, at, docs[is_new])
+    scores = None if matches.scores is None else np.insert(matches.scores, at, 0.0)
     return Matches(matches.view, docs=joined, scores=scores)
 
 

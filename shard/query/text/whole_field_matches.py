@@ -263,7 +263,8 @@ def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
 
 def whole_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.uint32]) -> int:
     """Return how many of some documents (ascending) have a field that consists of the words."""
-    return len(np.intersect1d(_entries(segment, words)[0], docs))
+    entries = distinct_values(_entries(segment, words)[0])
+    return int(np.isin(entries, docs, assume_unique=True).sum())
 
 
 def whole_docs(
