@@ -150,11 +150,16 @@ def process_tree(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process exists and is not a zombie."""
+    """Return whether a process exists and is not a zombie.
+
+    Its first thread is one already while others end; until then its files are open, and locked.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return False
+    state, num_threads = fields[0], int(fields[17])
+    return state != "Z" or num_threads > 1
 
 
 class Client:

@@ -55,6 +55,8 @@ from coordinator.snapshots.snapshots_on_disk import (
 
 SHARD_FILE: Final = "shard.json"
 """Exists in a shard's folder once the shard has created anything."""
+_ENDING_SECONDS: Final = 1.0
+"""How long to wait for a service that was just killed: its last threads may still hold the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def owned(data: Path) -> Iterator[OwnedData]:
     if manifest is None:
         raise DataDirectoryError(f"{data} has no data of facetd; name another with --data-dir")
     data_directory.check_manifest(data, manifest.shards)  # the hash function
-    lock = data_directory.acquire_lock(data, wait_seconds=0)
+    lock = data_directory.acquire_lock(data, wait_seconds=_ENDING_SECONDS)
     try:
         yield OwnedData(data, manifest, lock)
     finally:

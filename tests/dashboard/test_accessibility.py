@@ -209,6 +209,7 @@ def test_focus_stays_where_the_keyboard_has_pressed(page: Any, expect: Any) -> N
     press("Next page", "Next page")
     expect(page.get_by_role("button", name="Page 2")).to_have_attribute("aria-current", "page")
     press("Page 3", "Page 3")
+    expect(page.get_by_role("button", name="Page 3")).to_have_attribute("aria-current", "page")
     press("Next page", "Page 4")  # the last one: there is no next
     expect(page.get_by_role("button", name="Page 4")).to_have_attribute("aria-current", "page")
 

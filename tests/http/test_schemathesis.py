@@ -164,7 +164,7 @@ pytestmark = pytest.mark.skipif(
 def writable(document: Any) -> Any:
     """Return the document as it can use it.
 
-    Without NDJSON, which it cannot write: it is sent as text/plain too. And without tuples, which it
+    Without NDJSON, which it cannot write: it is sent as text/plain too. Without tuples, which it
     refuses in responses (4.32 makes of `prefixItems` what older drafts have in its place): each
     item may be what any of them may be.
     """

@@ -22,7 +22,7 @@ from typing import IO
 import pytest
 import zstandard
 
-from common.data_directory import DataDirectoryError
+from common.data_directory import DataDirectoryError, acquire_lock
 from coordinator.process import offline_commands
 from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot, SnapshotError, verify
 from tests.service import ROOT, Service, run_command
@@ -116,6 +116,14 @@ class TestCheck:
             refused = run_command(command, "--data-dir", str(service.data))
         assert refused.returncode == 1
         assert b"in use by another facetd" in refused.stderr
+
+    def test_a_service_that_is_about_to_end_is_waited_for(self, stopped: Path) -> None:
+        lock = acquire_lock(stopped)
+        ending = threading.Timer(0.2, os.close, (lock,))
+        ending.start()
+        with offline_commands.owned(stopped) as ours:
+            assert ours.folder == stopped.resolve()
+        ending.join()
 
 
 def answers(service: Service) -> list[object]:
@@ -487,6 +495,7 @@ class TestReshard:
                 FACETD_FAULTS=f"reshard.{fault}=kill",
             )
             assert killed.returncode != 0
+            assert b"in use" not in killed.stderr
             assert json.loads((data / "MANIFEST.json").read_text())["shards"] == 2
         assert run_command("check", "--data-dir", str(data)).returncode == 0
         killed = run_command(
