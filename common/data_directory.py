@@ -290,8 +290,6 @@ def _open_lock(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if not path.exists():
-            error.filename = str(path.parent)
         raise DataDirectoryError(
             f"cannot write to {path.parent}: {error.strerror}; {remedy_of(error, path.parent)}"
         ) from error

@@ -69,6 +69,8 @@ def _permission_remedy(path: Path, folder: Path | None) -> str:
     try:
         owner = path.stat().st_uid
     except FileNotFoundError:
+        if folder is not None and path.parent.is_relative_to(folder):
+            return _permission_remedy(path.parent, folder)  # which refused to have it made
         return f"make it for {user}, who runs this process: install -d -o {user} {_quoted(path)}"
     except OSError:  # a folder on the way to it
         is_root = path == path.parent

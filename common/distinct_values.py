@@ -19,13 +19,24 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 def distinct_values(values: NDArray[_Scalar]) -> NDArray[_Scalar]:
     """Return the different values of an array, ascending. Not-a-numbers are all different."""
-    ordered = np.sort(values)
+    return without_repeats(np.sort(values))
+
+
+def without_repeats(ordered: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Return each value of an ascending array once."""
     return ordered[starts_run(ordered)]
 
 
-def starts_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each element of an array differs from the one before it, as the first does."""
-    starts = np.empty(len(ordered), np.bool_)
+def counted_runs(ordered: NDArray[_Scalar]) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
+    """Return each value of an ascending array once, and how many times it is there."""
+    starts = np.flatnonzero(starts_run(ordered))
+    return ordered[starts], np.diff(starts, append=len(ordered))
+
+
+def starts_run(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each row of some columns differs from the one before it, as the first does."""
+    starts = np.zeros(len(columns[0]), np.bool_)
     starts[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:])
+    for column in columns:
+        starts[1:] |= column[1:] != column[:-1]
     return starts

@@ -295,7 +295,7 @@ def _begin(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> 
             raise
         raise InternalError(
             f"no snapshot was made: cannot write to {partial.parent}: {error.strerror}; "
-            f"{remedy_of(error)}"
+            f"{remedy_of(error, partial.parent)}"
         ) from error
 
 
@@ -312,11 +312,7 @@ def _make_partial(partial: Path, name: str, suffix: str, mark: str, limits: Limi
             f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
         )
-    try:
-        partial.mkdir(mode=0o700)
-    except PermissionError as error:
-        error.filename = str(folder)
-        raise
+    partial.mkdir(mode=0o700)
 
 
 def _name_taken(name: str) -> InvalidRequest:

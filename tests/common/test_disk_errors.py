@@ -51,6 +51,11 @@ def test_what_does_not_exist_is_made_for_the_user(
     )
 
 
+def test_a_folder_that_lets_nothing_be_made_in_it_is_what_is_mended(tmp_path: Path) -> None:
+    for missing in (tmp_path / "lock", tmp_path / "shard-0" / "lock"):
+        assert remedy_of(refused(missing), tmp_path) == remedy_of(refused(tmp_path), tmp_path)
+
+
 def test_an_own_folder_that_is_read_only_gets_other_permissions(tmp_path: Path) -> None:
     user = user_name(os.geteuid())
     assert remedy_of(refused(tmp_path)) == (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.distinct_values import distinct_values
+from common.distinct_values import distinct_values, starts_run
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.query_syntax_tree import Same
@@ -323,6 +323,4 @@ def distinct_buckets(docs: NDArray[Any], buckets: NDArray[Any]) -> NDArray[Any]:
     """Return the bucket of each distinct (document, bucket) pair."""
     order = np.lexsort((buckets, docs))
     docs, buckets = docs[order], buckets[order]
-    is_new = np.ones(len(docs), np.bool_)
-    is_new[1:] = (docs[1:] != docs[:-1]) | (buckets[1:] != buckets[:-1])
-    return buckets[is_new]
+    return buckets[starts_run(docs, buckets)]

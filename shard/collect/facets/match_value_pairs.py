@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import starts_run
 from common.protocol.messages import FacetRequest
 from common.value_kinds_and_facet_keys import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
@@ -89,8 +90,7 @@ def distinct_pairs(docs: NDArray[np.uint32], codes: NDArray[Any]) -> MatchValueP
     """Return each (document, code) once, by document; the documents may come in any order."""
     order = np.lexsort((codes, docs))
     docs, codes = docs[order], codes[order]
-    is_new = np.ones(len(docs), np.bool_)
-    is_new[1:] = (docs[1:] != docs[:-1]) | (codes[1:] != codes[:-1])
+    is_new = starts_run(docs, codes)
     return MatchValuePairs(docs[is_new], codes[is_new])
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.deadline import check_call
-from common.distinct_values import distinct_values, starts_run
+from common.distinct_values import counted_runs, distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
@@ -132,8 +132,7 @@ class MatchValues(NamedTuple):
             check_call()
             numbers = np.concatenate([_NOTHING, *self.of_matches(matches)])
             numbers.sort()
-            starts = np.flatnonzero(starts_run(numbers))
-            return numbers[starts], np.diff(starts, append=len(numbers))
+            return counted_runs(numbers)
         counts = np.zeros(len(self.tokens) + 1, np.int64)
         for i, part in enumerate(matches):
             check_call()

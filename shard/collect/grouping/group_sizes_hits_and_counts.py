@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.deadline import check_call
-from common.distinct_values import distinct_values
+from common.distinct_values import counted_runs, distinct_values
 from common.protocol.messages import (
     DistinctCounts,
     FacetRequest,
@@ -57,8 +57,8 @@ def select_groups(
     positions = np.searchsorted(values.tokens, wanted)
     is_known = positions < len(values.tokens)
     is_known[is_known] = values.tokens[positions[is_known]] == wanted[is_known]
+    # By number: the place of its value among the wanted ones, from 1; 0: not wanted.
     place_of = np.zeros(len(values.tokens) + 1, np.uint32)
-    """By number: the place of its value among the wanted ones, from 1; 0: not wanted."""
     place_of[positions[is_known] + 1] = np.flatnonzero(is_known) + 1
     sizes = np.zeros(len(wanted) + 1, np.int64)
     left: list[Matches] = []
@@ -147,7 +147,7 @@ class GroupCounter:
             groups = (np.cumsum(has_pairs, dtype=np.uint32) - np.uint32(1)).take(numbers)
             tokens = values.tokens[has_pairs[1:]]
             return GroupPairs(codes.tobytes(), groups.tobytes(), tokens.tobytes())
-        present, counts = np.unique(codes, return_counts=True)
+        present, counts = counted_runs(codes)
         return GroupPairs(present.tobytes(), b"", b"", counts.astype(np.uint32).tobytes())
 
 

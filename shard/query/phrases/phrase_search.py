@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import without_repeats
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64
 from shard.query.phrases.frequent_pairs import find_pair
@@ -224,7 +225,7 @@ def search_phrase(
         pair = _narrow(pair, lists, allowed, candidates)
         if len(terms.ends) == 2 and lists.fields.are_all_searched:
             return pair
-        candidates = _without_repeats(pair.docs)
+        candidates = without_repeats(pair.docs)
     wanted = Wanted.of(allowed, candidates)
     return Entries(
         *_search(lists.searched, lists.index.positions, terms, wanted, _ENTRIES_PER_DOC_MAX)
@@ -246,15 +247,6 @@ def _narrow(
     picked = np.empty(num_entries + 1, np.int64)
     at = picked[: pick_positions(entries.docs, num_entries, allowed, picked)]
     return Entries(entries.docs[at], entries.fields[at], entries.freqs[at])
-
-
-def _without_repeats(docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return ascending documents, each once."""
-    if len(docs) == 0:
-        return docs
-    is_new = np.ones(len(docs), np.bool_)
-    is_new[1:] = docs[1:] != docs[:-1]
-    return docs[is_new]
 
 
 def find_phrase(index: TextIndex, terms: PhraseTerms, docs: NDArray[np.uint32]) -> Entries:

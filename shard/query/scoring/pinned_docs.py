@@ -50,12 +50,11 @@ def with_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     """Return matches with documents added; those that did not match score 0."""
     if not len(docs) or matches.is_all:
         return matches
-    at = np.searchsorted(matches.docs, docs)
-    is_new = np.searchsorted(matches.docs, docs, side="right") == at
-    if not is_new.any():
+    at, is_match = _find(matches, docs)
+    if is_match.all():
         return matches
-    at = at[is_new]
-    joined = np.insert(matches.docs, at, docs[is_new])
+    at = at[~is_match]
+    joined = np.insert(matches.docs, at, docs[~is_match])
     scores = None if matches.scores is None else np.insert(matches.scores, at, 0.0)
     return Matches(matches.view, docs=joined, scores=scores)
 
@@ -78,9 +77,15 @@ def scores_of(matches: Matches, docs: NDArray[np.uint32]) -> NDArray[np.float64]
     if matches.scores is None:
         return None
     scores = np.zeros(len(docs))
-    at = np.searchsorted(matches.docs, docs)
-    at[at == len(matches.docs)] = 0
-    if len(matches.docs):
-        is_match = matches.docs[at] == docs
-        scores[is_match] = matches.scores[at[is_match]]
+    at, is_match = _find(matches, docs)
+    scores[is_match] = matches.scores[at[is_match]]
     return scores
+
+
+def _find(
+    matches: Matches, docs: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where documents are among matches, or would be, and whether they are."""
+    at = np.searchsorted(matches.docs, docs)
+    is_match = np.searchsorted(matches.docs, docs, side="right") > at
+    return at, is_match

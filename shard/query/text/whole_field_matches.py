@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
-from common.distinct_values import distinct_values
+from common.distinct_values import without_repeats
 from common.kernels.array_growth import grown
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
@@ -186,7 +186,7 @@ def _entries(
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
         num_bytes = bytes_of(words) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
-            kept, num_bytes = len(distinct_values(found[0])), bytes_of(words)
+            kept, num_bytes = len(without_repeats(found[0])), bytes_of(words)
         QUERY_CACHE_BUDGET.keep(cached, words, kept, num_bytes)
     return found
 
@@ -257,13 +257,13 @@ def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     docs = _entries(view.segment, words)[0]
     if len(docs) == 0:
         return 0
-    docs = distinct_values(docs)
+    docs = without_repeats(docs)
     return len(docs) if deleted is None else int(np.isin(docs, deleted, invert=True).sum())
 
 
 def whole_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.uint32]) -> int:
     """Return how many of some documents (ascending) have a field that consists of the words."""
-    entries = distinct_values(_entries(segment, words)[0])
+    entries = without_repeats(_entries(segment, words)[0])
     return int(np.isin(entries, docs, assume_unique=True).sum())
 
 

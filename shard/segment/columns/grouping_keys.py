@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.distinct_values import starts_run
 from common.value_kinds_and_facet_keys import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.batch_values_by_column import KEY_KINDS, TEXT_KINDS
@@ -225,8 +226,7 @@ def _set_tokens(
     # Only of arrays, and each value of an item once.
     order = np.lexsort((tokens, all_docs))
     all_docs, tokens = all_docs[order], tokens[order]
-    is_kept = np.isin(all_docs, docs)
-    is_kept[1:] &= (all_docs[1:] != all_docs[:-1]) | (tokens[1:] != tokens[:-1])
+    is_kept = np.isin(all_docs, docs) & starts_run(all_docs, tokens)
     positions = np.searchsorted(docs, all_docs[is_kept])
     tokens = tokens[is_kept]
     counts = np.bincount(positions, minlength=len(docs))
