@@ -58,6 +58,8 @@ def humanize(name: str) -> str:
     return words[:1].upper() + words[1:] if words else name
 
 
+_SEARCHED: Final = "searchable_fields"
+
 _Reader: TypeAlias = Callable[["_Draft", Any], None]
 
 
@@ -174,11 +176,27 @@ def _read_facet(
     )
 
 
-def _read_searchable_fields(draft: _Draft, value: object) -> None:
-    path = "searchable_fields"
+def weighted_fields(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the fields to search of a valid document, as written, each after its own path."""
+    value = document.get("searchable_fields")
+    if value is None:
+        value = document.get("searchableFields")
     if isinstance(value, dict):
-        value = [f"{name}^{weight}" for name, weight in value.items()]
-    names = draft.checked.texts_with_paths(path, value, "searchable_fields_max", "fields")
+        return _weighted_by_name(value)
+    return [(f"{_SEARCHED}[{i}]", one) for i, one in enumerate(value or ())]
+
+
+def _weighted_by_name(weights: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(f"{_SEARCHED}.{name}", f"{name}^{weight}") for name, weight in weights.items()]
+
+
+def _read_searchable_fields(draft: _Draft, value: object) -> None:
+    if not isinstance(value, dict):
+        names = draft.checked.texts_with_paths(_SEARCHED, value, "searchable_fields_max", "fields")
+    elif draft.checked.check_size(_SEARCHED, len(value), "searchable_fields_max", "fields"):
+        names = _weighted_by_name(value)
+    else:
+        names = []
     weights: dict[str, float] = {}
     for at, name in names:
         parsed = parse_weighted_field(name)
@@ -191,7 +209,7 @@ def _read_searchable_fields(draft: _Draft, value: object) -> None:
         elif draft.checked.is_field_name(at, parsed.path):
             weights[parsed.path] = parsed.weight
     fields = all_fields_last(SearchableField(*one) for one in weights.items())
-    draft.values["searchable_fields"] = None if fields == (EVERY_FIELD,) else fields
+    draft.values[_SEARCHED] = None if fields == (EVERY_FIELD,) else fields
 
 
 def _read_sorting_fields(draft: _Draft, value: object) -> None:

@@ -20,8 +20,6 @@ def bits(kinds: Iterable[ValueKind]) -> int:
 
 TEXTS: Final = 1 << ValueKind.STRING
 NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
-ANYTHING: Final = -1
-"""Values of every kind, or an object with values in it, such as a point."""
 BOOST: Final = "boost by"
 """Purpose of the fields of boosts."""
 

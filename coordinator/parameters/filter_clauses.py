@@ -23,10 +23,11 @@ from coordinator.parameters.filter_objects import (
     FilterObjects,
     check_objects,
     scalar_fields_of,
+    tested_fields_of,
 )
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parameters_of_other_engines import MISPLACED
-from coordinator.parameters.parsed_parameters import NamedField, level_of
+from coordinator.parameters.parsed_parameters import level_of
 from coordinator.parameters.sort_keys import geo_field_of
 from coordinator.parameters.value_parsers import Mistake, check_field, text
 
@@ -38,8 +39,8 @@ class Conditions:
         clauses: every one must be met.
         selected: by facet, the values that `filters` requires.
         fields: fields to check for values that can be compared, with the parameter that names each.
-        tested_fields: fields of `filters` that are only tested for existence, likewise.
-        excluded: such fields of `not_filters`: if no item has one, nothing is excluded.
+        tested_fields: fields that are tested for existence, and those of `not_filters`, likewise:
+            if no item has one, the condition holds for all items, or for none.
         chosen_nodes: of each tree, those that `filters` requires.
         objects: reads the values of all conditions, whose number is limited.
     """
@@ -50,7 +51,6 @@ class Conditions:
         "_same",
         "chosen_nodes",
         "clauses",
-        "excluded",
         "fields",
         "objects",
         "selected",
@@ -62,7 +62,6 @@ class Conditions:
         self.selected: dict[str, frozenset[str]] = {}
         self.fields: dict[str, str] = {}
         self.tested_fields: dict[str, str] = {}
-        self.excluded: list[NamedField] = []
         self.chosen_nodes: dict[str, frozenset[str]] = {}
         self.objects = FilterObjects(limits)
         self._configuration = configuration
@@ -108,9 +107,7 @@ class Conditions:
                 continue
             check_objects(condition, self._configuration, path)
             if facet is None and not _is_of_objects(wanted):
-                is_compared = name in scalar_fields_of(condition)
-                named = self.fields if is_compared else self.tested_fields
-                named[name] = f"filters.{name}"
+                self._name_fields(condition, f"filters.{name}")
             if shown is not None and keys:
                 self._select(name, keys)
             is_left_out = name == cube_field or (is_any and (shown is not None or name in ranges))
@@ -136,7 +133,7 @@ class Conditions:
                 continue
             check_objects(condition, self._configuration, path)
             if name not in self._configuration.facets and not _is_of_objects(unwanted):
-                self.excluded.append(NamedField(f"not_filters.{name}", name))
+                self.tested_fields.setdefault(name, f"not_filters.{name}")
             self.clauses.append(FilterClause(Not(condition)))
 
     def require_expression(self, value: Any, facets: Container[str]) -> None:
@@ -155,9 +152,7 @@ class Conditions:
             geo_field_of(self._configuration),
         )
         check_objects(condition, self._configuration)
-        for field in scalar_fields_of(condition):
-            if field not in facets:
-                self.fields.setdefault(field, "filter")
+        self._name_fields(condition, "filter", facets)
         self.clauses.append(FilterClause(condition))
 
     # --- elements of nested fields
@@ -217,13 +212,23 @@ class Conditions:
                 continue
             check_objects(Same(nested, condition), self._configuration, inner_path)
             if facet is None:
-                self.fields[name] = f"filters{inner_path}"
+                self._name_fields(condition, f"filters{inner_path}")
             elif keys:
                 self._select(name, keys)
             conditions[name] = condition
         if conditions:
             self._same[nested] = conditions
             self.clauses.append(FilterClause(self.element(nested), elements_of(nested)))
+
+    def _name_fields(self, condition: Filter, param: str, facets: Container[str] = ()) -> None:
+        """Note the fields of a condition, except facets, with the parameter that names them."""
+        for named, fields in (
+            (self.fields, scalar_fields_of(condition)),
+            (self.tested_fields, tested_fields_of(condition)),
+        ):
+            for field in fields:
+                if field not in facets:
+                    named.setdefault(field, param)
 
     def _select(self, facet: str, keys: list[str]) -> None:
         self.selected[facet] = self.selected.get(facet, frozenset()).union(keys)

@@ -27,6 +27,8 @@ from common.query_syntax_tree import (
     GeoPolygon,
     GeoRadius,
     Ids,
+    IsEmpty,
+    IsNull,
     Leaf,
     Not,
     NumElements,
@@ -264,12 +266,20 @@ def _check_element(condition: Filter, configuration: IndexConfiguration, path: s
 
 
 def scalar_fields_of(condition: Filter) -> Iterator[str]:
-    """Yield the fields whose values a filter compares (not those it only tests for existence)."""
-    for leaf in _leaves(condition):
+    """Yield the fields whose values a filter compares, also within one element."""
+    for leaf in _leaves_and_elements(condition):
         match leaf:
-            case Same(_, within):
-                yield from scalar_fields_of(within)
             case AnyOf(field) | AllOf(field) | Range(field) | StartsWith(field) | Contains(field):
+                yield field
+            case _:
+                pass
+
+
+def tested_fields_of(condition: Filter) -> Iterator[str]:
+    """Yield the fields that a filter tests for existence, null or emptiness, also in an element."""
+    for leaf in _leaves_and_elements(condition):
+        match leaf:
+            case Exists(field) | IsNull(field) | IsEmpty(field):
                 yield field
             case _:
                 pass
@@ -277,12 +287,10 @@ def scalar_fields_of(condition: Filter) -> Iterator[str]:
 
 def comparisons_of(condition: Filter) -> Iterator[Range | AnyOf | AllOf]:
     """Yield the comparisons of values, by order or for equality, also those within one element."""
-    for leaf in _leaves(condition):
+    for leaf in _leaves_and_elements(condition):
         match leaf:
             case Range() | AnyOf() | AllOf():
                 yield leaf
-            case Same(_, within):
-                yield from comparisons_of(within)
             case _:
                 pass
 
@@ -298,6 +306,16 @@ def fields_of(condition: Filter) -> Iterator[str]:
                 yield "id"
             case _:
                 yield leaf.field
+
+
+def _leaves_and_elements(condition: Filter) -> Iterator[Leaf]:
+    """Yield the conditions that a filter combines, those on one element in its place."""
+    for leaf in _leaves(condition):
+        match leaf:
+            case Same(_, within):
+                yield from _leaves_and_elements(within)
+            case _:
+                yield leaf
 
 
 def _leaves(condition: Filter) -> Iterator[Leaf]:

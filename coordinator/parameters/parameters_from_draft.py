@@ -80,9 +80,9 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
     if conditions.fields:
         values["filter_fields"] = conditions.fields
     if conditions.tested_fields:
-        values["tested_fields"] = conditions.tested_fields
-    if conditions.excluded:
-        values["not_filter_fields"] = tuple(conditions.excluded)
+        values["tested_fields"] = tuple(
+            [NamedField(param, name) for name, param in conditions.tested_fields.items()]
+        )
     if draft.marks:
         per_page = values.get("per_page", PER_PAGE_DEFAULT)
         values["marks"] = highlight_request(draft.marks, per_page, draft.limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -27,7 +27,6 @@ from common.protocol.messages import (
 from common.query_syntax_tree import AllOf, AnyOf, Filter, Range, Same
 from common.search_option_parsers import PrefixMode, SearchableField, TypoMode
 from coordinator.parameters.field_needs import (
-    ANYTHING,
     BOOST,
     NUMBERS,
     FieldNeed,
@@ -170,6 +169,11 @@ def with_ancestors(nodes: Iterable[str], separator: str) -> Iterator[str]:
             yield separator.join(names[: depth + 1])
 
 
+def overlap(one: str, other: str) -> bool:
+    """Return whether two paths of fields are the same, or one is inside the other."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
 def level_of(node: str, separator: str, num_levels: int) -> int:
     """Return the level of a tree that has a node: its depth; the last level has all deeper ones."""
     return min(node.count(separator), num_levels - 1)
@@ -255,8 +259,10 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     filter_fields: Mapping[str, str] = MappingProxyType({})
     """Restricted fields that are not facets, with the parameter that names them ("filters.year",
     "filter"): if such a field has no scalar values either, the request is wrong."""
-    tested_fields: Mapping[str, str] = MappingProxyType({})
-    """Likewise, fields of `filters` that are only tested for existence: they may be objects."""
+    tested_fields: tuple[NamedField, ...] = ()
+    """Restricted fields that are not facets either, but only tested for existence, or named by
+    `not_filters`. If no item has one, its condition holds for all items or for none: that is a
+    warning in a search, and an error in a change or an export."""
     selected: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
     facets: tuple[FacetSpec, ...] = ()
@@ -301,8 +307,6 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     """Projection: paths to leave out."""
     marks: HighlightRequest | None = None
     """Fields to highlight, and fields to make snippets of."""
-    not_filter_fields: tuple[NamedField, ...] = ()
-    """Fields of `not_filters` that are not facets. One that no item has excludes nothing."""
     dispensable_fields: tuple[NamedField, ...] = ()
     """Fields that the response can do without, such as those to show, mark or leave out: one that
     no item has is a warning."""
@@ -325,6 +329,20 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     needs_scores: bool = True
     """Whether scores order hits of equal sort values. Otherwise, without typos, made-up weights do,
     which cost no round trip. Clients cannot set it."""
+
+    def where_exist(self, fields: Sequence[str]) -> SearchParameters:
+        """Return this search for an index in which some fields count as known, with all inside."""
+
+        def is_known(name: str) -> bool:
+            return any(overlap(name, field) for field in fields)
+
+        return structs.replace(
+            self,
+            filter_fields={
+                name: param for name, param in self.filter_fields.items() if not is_known(name)
+            },
+            tested_fields=tuple([one for one in self.tested_fields if not is_known(one.field)]),
+        )
 
     @property
     def is_boosted(self) -> bool:
@@ -389,10 +407,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     def names_dispensable_fields(self) -> bool:
         """Whether it names fields that it can be answered without."""
         return bool(
-            self.dispensable_fields
-            or self.not_filter_fields
-            or self.named_search_fields
-            or self.rules
+            self.dispensable_fields or self.tested_fields or self.named_search_fields or self.rules
         )
 
     @cached_property
@@ -419,8 +434,6 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     def _field_needs(self) -> Iterator[FieldNeed]:
         for name, param in self.filter_fields.items():
             yield FieldNeed(name, 0, "", param, code="unknown_facet")
-        for name, param in self.tested_fields.items():
-            yield FieldNeed(name, ANYTHING, "", param, code="unknown_facet")
         for key in self.sort:
             if key.field is not None and key.point is None:
                 yield FieldNeed(key.field, 0, "sort by", self.sort_param, code="unknown_sort_field")

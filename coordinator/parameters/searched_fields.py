@@ -16,6 +16,7 @@ from common.search_option_parsers import (
     SearchableField,
     all_fields_last,
 )
+from coordinator.parameters.parsed_parameters import overlap
 
 _LISTED_CHARS_MAX: Final = 300
 
@@ -53,7 +54,11 @@ def unsearched(
     """
     if searchable is None:
         return []
-    return [one.path for one in named if not any(_overlap(one.path, it.path) for it in searchable)]
+    return [
+        one.path
+        for one in named
+        if not any(_searches_some_of(one.path, it.path) for it in searchable)
+    ]
 
 
 def not_searched(path: str, searchable: Sequence[SearchableField]) -> str:
@@ -67,7 +72,5 @@ def not_searched(path: str, searchable: Sequence[SearchableField]) -> str:
     )
 
 
-def _overlap(one: str, other: str) -> bool:
-    if ALL_FIELDS in (one, other):
-        return True
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+def _searches_some_of(one: str, other: str) -> bool:
+    return ALL_FIELDS in (one, other) or overlap(one, other)

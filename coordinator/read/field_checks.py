@@ -4,11 +4,13 @@
     search_fields, if all are unknown                  order or the counts would mean nothing
     search_fields, if others are known; fields,        an unknown field is a warning: the rest of
     exclude_fields, highlight, snippet, not_filters,   the response is as requested
-    the conditions of rules
+    tests for existence, the conditions of rules
     a text compared by order with numbers only,        a warning: the condition is never met
     a number with texts only, equality with ""
-    not_filters and such comparisons of a deletion,    an error: it would concern all items, or none
-    update or export
+    not_filters, tests for existence and such          an error: it would concern all items, or none
+    comparisons of a deletion, update or export
+    any condition of an update on a field that it      nothing is said: the field begins with it
+    sets
 
 An empty index knows no fields, so it rejects nothing. Nor does a search under an API key filter:
 the answer would reveal which fields the hidden items have.
@@ -30,7 +32,7 @@ from common.nearest_name import GUESSES_MAX
 from common.query_syntax_tree import Range
 from common.search_option_parsers import ALL_FIELDS
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.field_needs import ANYTHING, BOOST, NUMBERS, TEXTS, FieldNeed, bits
+from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed, bits
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.sort_keys import FROM_POINT
@@ -111,7 +113,7 @@ async def _about_names(
 
     Those are fields that a search can be answered without.
     """
-    named = (*parameters.not_filter_fields, *parameters.dispensable_fields)
+    named = (*parameters.tested_fields, *parameters.dispensable_fields)
     if parameters.rules:
         trees = state.index.configuration.hierarchies
         named = (*named, *_conditions_of(parameters.rules, trees))
@@ -182,13 +184,13 @@ def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[Nam
 async def check_conditions(
     cache: IndexCache, parameters: SearchParameters, state: SearchedState
 ) -> None:
-    """Reject exclusions of a field that no item has, and comparisons that no item can meet.
+    """Reject tests and exclusions by a field that no item has, and comparisons never met.
 
     Raises:
         InvalidRequest: there is one: all items would be chosen, or none.
         Unavailable: a shard is down or late.
     """
-    unknown = await _unknown(cache, parameters.not_filter_fields, parameters, state)
+    unknown = await _unknown(cache, parameters.tested_fields, parameters, state)
     if unknown:
         named, message = unknown[0]
         raise InvalidRequest(message, code="unknown_facet", param=named.param)
@@ -267,8 +269,6 @@ def _first_unmet(cache: IndexCache, parameters: SearchParameters) -> FieldNeed |
 
 
 def _is_met(cache: IndexCache, need: FieldNeed) -> bool:
-    if need.kinds == ANYTHING:
-        return cache.knows_path(need.field)
     if need.kinds:
         return bool(cache.statistics.existing_fields.kinds.get(need.field, 0) & need.kinds)
     return cache.knows_field(need.field)

@@ -48,7 +48,7 @@ class IndexCache(Struct, frozen=True):
     narrowing_rules: tuple[CompiledRule, ...]
     """Those of them that leave items out for any query."""
     configured_fields: frozenset[str]
-    """Facets, and fields to sort by, to search, or with points."""
+    """Facets, and fields to sort by, to search, with points, or with elements."""
     statistics: StatisticsCache
     facets: FacetCache
     suggestions: SuggestionCache
@@ -155,6 +155,7 @@ def _configured_fields(configuration: IndexConfiguration) -> frozenset[str]:
             *configuration.facets,
             *configuration.sorting_fields,
             *configuration.geo_fields,
+            *configuration.nested,
             *[one.path for one in configuration.searchable_fields or () if one.path != ALL_FIELDS],
         )
     )

@@ -38,6 +38,7 @@ def _whole_search(
     raw: dict[str, Any],
     cursor: str,
     only_ids: Sequence[bytes],
+    fields_set: Sequence[str],
 ) -> SearchParameters:
     """Return a search for all matching items, page by page, on one state of the index."""
     search = parse_search(
@@ -46,6 +47,8 @@ def _whole_search(
         services.settings.limits,
     )
     search = narrowed(search, request)
+    if fields_set:
+        search = search.where_exist(fields_set)
     # Exports and changes require all words: "auto" suits people who are looking for something.
     match = "all" if search.match == "auto" else search.match
     return msgspec.structs.replace(
@@ -62,6 +65,7 @@ async def matching_hits(
     wants_ids: bool = False,
     is_first: bool = True,
     is_projected: bool = True,
+    fields_set: Sequence[str] = (),
 ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
     """Yield the items that match, a few megabytes at a time, all from one state of the index.
 
@@ -75,6 +79,8 @@ async def matching_hits(
         wants_ids: yield ids instead of items.
         is_first: whether the request has not changed or sent anything yet.
         is_projected: whether to apply the search's projection to the items.
+        fields_set: fields that an update gives the items; conditions may name them before any item
+            has them.
 
     Yields:
         Hits with their (projected) items, or with their ids as JSON, empty where an item has none.
@@ -86,7 +92,7 @@ async def matching_hits(
         Unavailable: it changed between pages ordered by score, which may have changed with it.
     """
     index = request.index  # (other scans of the request may replace that meanwhile)
-    search = _whole_search(services, request, index, raw, START, only_ids)
+    search = _whole_search(services, request, index, raw, START, only_ids, fields_set)
     with services.cluster.reading(index.number) as horizon:  # keeps the state readable
         while True:
             try:
@@ -94,7 +100,9 @@ async def matching_hits(
             except ConfigurationSwitched:
                 if search.cursor == START and is_first:
                     raise
-                index, search = await _go_on_switched(services, request, index, raw, search)
+                index, search = await _go_on_switched(
+                    services, request, index, raw, search, fields_set
+                )
                 continue
             parts = services.selection.read(
                 index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
@@ -123,6 +131,7 @@ async def _go_on_switched(
     index: Index,
     raw: dict[str, Any],
     search: SearchParameters,
+    fields_set: Sequence[str],
 ) -> tuple[Index, SearchParameters]:
     """Return an index under its new configuration, and the search for the next page there."""
     if not search.query:
@@ -142,4 +151,4 @@ async def _go_on_switched(
         place = Cursor.decode(cursor, index.revision, len(search.sort))
         cursor = place.under(now.revision).encode()
     request.index = now
-    return now, _whole_search(services, request, now, raw, cursor, search.only_ids)
+    return now, _whole_search(services, request, now, raw, cursor, search.only_ids, fields_set)

@@ -40,6 +40,7 @@ from coordinator.http.api_description.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action
 from coordinator.parameters.filter_objects import fields_of
+from coordinator.parameters.parsed_parameters import overlap
 from coordinator.parameters.request_decoding import decode_object, decode_stored, refuse_unknown
 from coordinator.parameters.request_parsing import parse_search
 from coordinator.read.item_selection import selects_all
@@ -100,10 +101,12 @@ class _Change(NamedTuple):
     Attributes:
         operation: the kind.
         make: returns the payload for a canonical id.
+        fields: that it sets.
     """
 
     operation: Operation
     make: Callable[[bytes], bytes]
+    fields: tuple[str, ...] = ()
 
 
 def _change_of_many(path: str, summary: str, body: str) -> Route:
@@ -181,7 +184,7 @@ async def update_items(services: Services, request: Request) -> Response:
     ids = _named_ids(services, request, raw)
     if ids is None:
         _check_restricts(services, request, raw)
-    change = _Change(Operation.MERGE, lambda canonical: with_id(text, canonical))
+    change = _Change(Operation.MERGE, lambda canonical: with_id(text, canonical), tuple(fields))
     changes = _Changes(services, request, {} if ids is not None else raw, change)
     if ids is None:
         result = await changes.carry_out()
@@ -297,6 +300,7 @@ class _Changes:
             wants_ids=not self._services.ingest.selects_by_version,
             is_first=not self._has_written,
             is_projected=False,
+            fields_set=self._change.fields,
         )
 
     async def _decide_again(self, ids: Sequence[bytes]) -> None:
@@ -436,7 +440,7 @@ def _check_stays(fields: Iterable[str], condition: Filter) -> None:
     """
     for named in fields_of(condition):
         for field in fields:
-            if f"{named}.".startswith(f"{field}.") or field.startswith(f"{named}."):
+            if overlap(field, named):
                 raise Forbidden(
                     f"the API key cannot set {field[:100]!r}: its filter names {named!r}",
                     param=f"fields.{field[:100]}",

@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
+from common.index_configuration_parser import weighted_fields
 from common.index_configuration_value_checks import WARNINGS_MAX
 from common.nearest_name import nearest
-from common.search_option_parsers import ALL_FIELDS
+from common.query_syntax_tree import Filter
+from common.search_option_parsers import ALL_FIELDS, parse_weighted_field
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation_rule_evaluation import CompiledRule
-from coordinator.parameters.filter_objects import scalar_fields_of
+from coordinator.parameters.filter_objects import scalar_fields_of, tested_fields_of
 from coordinator.parameters.parsed_parameters import with_ancestors
 
 _ALGOLIA_LISTS: Final = (
@@ -56,8 +58,8 @@ def field_references(
     """
     found = (
         *_lists_of_fields(configuration, document),
-        *_settings_by_field(configuration),
-        *_pages_and_suggestions(configuration),
+        *_settings_by_field(configuration, document),
+        *_pages_and_suggestions(configuration, document),
         *(
             FieldReference(f"boost.{boost.field}", boost.field, boost.value_kinds)
             for boost in configuration.boosts
@@ -72,9 +74,10 @@ def field_references(
     return [one for one in found if one.field not in BUILT_IN_FIELDS]
 
 
-def _listed(path: str, names: Iterable[str]) -> Iterator[FieldReference]:
-    for i, name in enumerate(names):
-        yield FieldReference(f"{path}[{i}]", name)
+def _listed(path: str, document: Mapping[str, Any], key: str) -> Iterator[FieldReference]:
+    """Yield the fields of a list, each at its place in the document."""
+    for i, name in enumerate(_texts(document.get(key))):
+        yield FieldReference(f"{path}{key}[{i}]", name)
 
 
 def _lists_of_fields(
@@ -82,17 +85,18 @@ def _lists_of_fields(
 ) -> Iterator[FieldReference]:
     for name in configuration.facets:
         yield FieldReference(f"aggregations.{name}", name)
-    searchable = [one.path for one in configuration.searchable_fields or ()]
-    for i, name in enumerate(searchable):
-        if name != ALL_FIELDS:
-            yield FieldReference(f"searchable_fields[{i}]", name, TEXT_KINDS)
-    yield from _listed("sorting_fields", configuration.sorting_fields)
-    yield from _listed("geo_fields", configuration.geo_fields)
-    yield from _listed("nested", configuration.nested)
-    yield from _listed("algolia.filterOnly", _texts(_algolia(document).get("filterOnly")))
+    for path, text in weighted_fields(document):
+        weighted = parse_weighted_field(text)
+        if weighted is not None and weighted.path != ALL_FIELDS:
+            yield FieldReference(path, weighted.path, TEXT_KINDS)
+    for key in ("sorting_fields", "geo_fields", "nested"):
+        yield from _listed("", document, key)
+    yield from _listed("algolia.", _member(document, "algolia"), "filterOnly")
 
 
-def _settings_by_field(configuration: IndexConfiguration) -> Iterator[FieldReference]:
+def _settings_by_field(
+    configuration: IndexConfiguration, document: Mapping[str, Any]
+) -> Iterator[FieldReference]:
     for key, names in (
         ("field_languages", configuration.field_languages),
         ("field_collations", configuration.field_collations),
@@ -100,16 +104,18 @@ def _settings_by_field(configuration: IndexConfiguration) -> Iterator[FieldRefer
     ):
         for name in names:
             yield FieldReference(f"{key}.{name}", name)
-    yield from _listed("infix", configuration.infix_fields)
+    yield from _listed("", document, "infix")
 
 
-def _pages_and_suggestions(configuration: IndexConfiguration) -> Iterator[FieldReference]:
+def _pages_and_suggestions(
+    configuration: IndexConfiguration, document: Mapping[str, Any]
+) -> Iterator[FieldReference]:
     display, suggestions = configuration.display, configuration.suggestions
     for key in ("title", "image"):
         if key in display:
             yield FieldReference(f"display.{key}", display[key])
-    yield from _listed("display.fields", display.get("fields", ()))
-    yield from _listed("suggestions.fields", suggestions.fields)
+    yield from _listed("display.", _member(document, "display"), "fields")
+    yield from _listed("suggestions.", _member(document, "suggestions"), "fields")
     if suggestions.popularity is not None:
         yield FieldReference("suggestions.popularity", suggestions.popularity, NUMBER_KINDS)
 
@@ -119,15 +125,21 @@ def _of_rule(compiled: CompiledRule, path: str, trees: Container[str]) -> Iterat
         if name not in trees:
             yield FieldReference(f"{path}.when.filters.{name}", name)
     if compiled.filter is not None:
-        for name in scalar_fields_of(compiled.filter):
+        for name in _named_in(compiled.filter):
             yield FieldReference(f"{path}.filter", name)
     for factor in compiled.factors:
-        for name in scalar_fields_of(factor.filter):
+        for name in _named_in(factor.filter):
             yield FieldReference(path, name)
 
 
+def _named_in(condition: Filter) -> Iterator[str]:
+    """Yield the fields that a filter compares or tests; points and elements are configured."""
+    yield from scalar_fields_of(condition)
+    yield from tested_fields_of(condition)
+
+
 def _of_algolia(document: Mapping[str, Any]) -> Iterator[FieldReference]:
-    settings = _algolia(document)
+    settings = _member(document, "algolia")
     distinct = settings.get("attributeForDistinct")
     if isinstance(distinct, str):
         yield FieldReference("algolia.attributeForDistinct", distinct)
@@ -140,8 +152,8 @@ def _of_algolia(document: Mapping[str, Any]) -> Iterator[FieldReference]:
                 yield FieldReference(f"algolia.{key}", name)
 
 
-def _algolia(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    settings = document.get("algolia")
+def _member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    settings = document.get(key)
     return settings if isinstance(settings, dict) else {}
 
 

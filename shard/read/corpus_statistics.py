@@ -182,9 +182,10 @@ def _text_fields(
 
 @derived
 def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
-    """Return the kinds of values by path, for paths that have, or had, any to sort or filter by.
+    """Return the kinds of values by path, for all paths that have, or had, any value or null.
 
-    In order of the paths.
+    In order of the paths. Empty texts and arrays in arrays are of no kind: nothing is sorted or
+    filtered by them, but they exist.
     """
     kinds: dict[str, int] = {}
     for view in snapshot.views:
@@ -192,7 +193,7 @@ def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
         for field in presence.fields:
             path = snapshot.registry.paths[field]
             kinds[path] = kinds.get(path, 0) | presence.kinds(field)
-    return {path: kinds[path] for path in sorted(kinds) if kinds[path]}
+    return {path: kinds[path] for path in sorted(kinds)}
 
 
 def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:

@@ -45,9 +45,9 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`.
     """
     scalar_fields: tuple[str, ...]
-    """Paths of fields that have, or had, scalar values: they can be sorted and filtered."""
+    """Paths of fields that have, or had, values or null."""
     scalar_kinds: tuple[int, ...] = ()
-    """Per path: bit set of the `ValueKind` of its values."""
+    """Per path: bit set of the `ValueKind` of its values; 0: none to sort or filter by."""
     spacing_freqs: tuple[int, ...] = ()
     """Per spacing of the request: documents that have the word, or the words next to each other."""
     whole_freqs: tuple[int, ...] = ()

@@ -1,6 +1,6 @@
 """The fields that items of an index have, or had, according to the shards' responses.
 
-genres, variants.size      paths with values
+genres, variants.size      paths with values or null
 variants                   and their parents
 rtaing                     not known; rating was probably meant
 """
@@ -35,7 +35,8 @@ class ExistingFields:
     def learn(self, part: StatisticsResponse) -> None:
         """Add the fields of a shard's response."""
         for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
-            self.kinds[name] = self.kinds.get(name, 0) | kinds
+            if kinds:
+                self.kinds[name] = self.kinds.get(name, 0) | kinds
         texts = [one.path for one in part.fields]
         self._texts.update(texts)
         fresh = [name for name in (*part.scalar_fields, *texts) if name not in self._paths]

@@ -29,6 +29,8 @@ PLACES: list[tuple[dict[str, Any], str]] = [
     ({"rules": [{"filter": "X = a"}]}, "rules[0].filter"),
     ({"rules": [{"hide": [1]}, {"filter": "brand = b OR NOT (X > 2)"}]}, "rules[1].filter"),
     ({"rules": [{"bury": ["X = a"]}]}, "rules[0]"),
+    ({"rules": [{"filter": "X IS NOT NULL"}]}, "rules[0].filter"),
+    ({"rules": [{"bury": ["X IS NULL"]}]}, "rules[0]"),
     ({"rules": [{"boost": [{"filter": "X IN [a]", "factor": 2}]}]}, "rules[0]"),
     (
         {"rules": [{"hide": [1], "when": {"filters": {"X": "a"}}}]},
@@ -141,8 +143,18 @@ def test_objects_points_and_ids_are_fields() -> None:
     assert warnings_of(document) == []
 
 
-def test_whether_a_field_exists_may_be_asked_of_any() -> None:
-    assert warnings_of({"rules": [{"bury": ["sold_out EXISTS"]}]}) == []
+def test_the_place_of_a_field_is_that_in_the_document() -> None:
+    """Though "*" comes last, and what is named twice once, in what is made of it."""
+    for document, path in (
+        ({"searchable_fields": ["*", "name", "prise"]}, "searchable_fields[2]"),
+        ({"searchable_fields": ["name", "name^2", "prise"]}, "searchable_fields[2]"),
+        ({"searchable_fields": {"*": 1, "prise": 2}}, "searchable_fields.prise"),
+        ({"sorting_fields": ["price", "price", "prise"]}, "sorting_fields[2]"),
+        ({"suggestions": {"fields": ["name", "name", "prise"]}}, "suggestions.fields[2]"),
+        ({"infix": ["name", "name", "prise"]}, "infix[2]"),
+    ):
+        (warning,) = warnings_of(document)
+        assert warning.startswith(f"{path} names 'prise', which no item has")
 
 
 def test_an_index_whose_fields_are_not_all_numbered_gives_no_warnings() -> None:
