@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -49,7 +51,7 @@ from coordinator.process.service_factory import make_services
 from coordinator.process.startup_listener import request_takeover
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
-from coordinator.snapshots.snapshot_maker import remove_unfinished_snapshots
+from coordinator.snapshots.snapshot_maker import refused_folder, remove_unfinished_snapshots
 
 if TYPE_CHECKING:
     from coordinator.replication.replica import Replica
@@ -120,7 +122,9 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
         remove_unfinished_writes(settings.data_dir)
     coordinator = _Coordinator(settings, inherited)
     stop = prepare_loop(settings)
-    if not settings.snapshot_dir:  # else it may be shared
+    if settings.snapshot_dir:  # may be shared, and on a disk that does not answer: nothing waits
+        Thread(target=_warn_of_snapshots, args=(settings.snapshot_folder,), daemon=True).start()
+    else:
         await asyncio.to_thread(coordinator.remove_unfinished_snapshots)
     coordinator.connect()
     try:
@@ -128,6 +132,12 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
     finally:
         await coordinator.disconnect()
     return 0
+
+
+def _warn_of_snapshots(folder: Path) -> None:
+    """Log why no snapshot could be made in a folder, before one is needed; all else works."""
+    if refused := refused_folder(folder):
+        _log.warning("no snapshot can be made", reason=refused)
 
 
 class _Coordinator:

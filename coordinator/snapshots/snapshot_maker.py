@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -55,6 +56,9 @@ may make a snapshot of its own."""
 _COPY: Final = ".copy-"
 """Prefix of the snapshots through which indexes are copied, before the mark of their service; no
 client can name these."""
+
+_NO_FOLDER: Final = (errno.ENOTDIR, errno.EEXIST)
+"""Numbers of the errors of a folder whose name a file has."""
 
 _log = Log("snapshots")
 
@@ -291,12 +295,41 @@ def _begin(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> 
     try:
         _make_partial(partial, name, suffix, mark, limits)
     except OSError as error:
-        if error.errno not in NOT_PERMITTED:
+        if error.errno not in (*NOT_PERMITTED, *_NO_FOLDER):
             raise
-        raise InternalError(
-            f"no snapshot was made: cannot write to {partial.parent}: {error.strerror}; "
-            f"{remedy_of(error, partial.parent)}"
-        ) from error
+        refused = _refused(partial.parent, error)
+        raise InternalError(f"no snapshot was made: {refused}") from error
+
+
+def refused_folder(folder: Path) -> str | None:
+    """Say why no snapshot can be made in a folder, and what to do; None: none is known to fail.
+
+    It is only looked at: a folder that is not there is made with the first snapshot.
+    """
+    nearest = folder
+    try:
+        while not nearest.exists():
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise _error_of(errno.ENOTDIR, nearest)
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            is_read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
+            raise _error_of(errno.EROFS if is_read_only else errno.EACCES, nearest)
+    except OSError as error:
+        return _refused(folder, error)
+    return None
+
+
+def _error_of(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
+def _refused(folder: Path, error: OSError) -> str:
+    """Say that a folder of snapshots cannot be written to, why, and what to do."""
+    remedy = remedy_of(error, folder)
+    if error.errno in _NO_FOLDER:
+        remedy = f"{error.filename} is not a folder: name another with --snapshot-dir"
+    return f"cannot write to {folder}: {error.strerror}; {remedy}"
 
 
 def _make_partial(partial: Path, name: str, suffix: str, mark: str, limits: Limits) -> None:

@@ -141,6 +141,14 @@ def test_processes_are_forked_from_one_that_has_one_thread(service: Service) -> 
     assert len(list(Path(f"/proc/{fork_server}/task").iterdir())) == 1
 
 
+def test_a_folder_that_will_refuse_snapshots_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    arguments = ("--snapshot-dir", str(tmp_path / "file"))
+    with Service(tmp_path / "data", 1, arguments=arguments) as service:
+        wait_until(lambda: "no snapshot can be made" in service.log())
+        assert f"{tmp_path}/file is not a folder: name another with --snapshot-dir" in service.log()
+
+
 class TestOwnership:
     def test_a_second_start_says_who_has_the_directory(self, service: Service) -> None:
         assert service.process is not None

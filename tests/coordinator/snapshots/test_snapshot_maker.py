@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from common import data_directory
 from common.errors import InternalError, InvalidRequest
 from coordinator.settings import Settings
 from coordinator.snapshots import snapshot_maker
-from coordinator.snapshots.snapshot_maker import SnapshotMaker
+from coordinator.snapshots.snapshot_maker import SnapshotMaker, refused_folder
 from coordinator.snapshots.snapshots_on_disk import list_snapshots
 from tests.coordinator.conftest import MakeService, Service
 
@@ -38,6 +39,35 @@ async def test_a_snapshot_whose_name_the_disk_refuses_can_be_made_again(
 
     made = await maker.make("monday", shards=())
     assert made.name == "monday"
+
+
+def test_a_folder_that_will_refuse_snapshots_is_known_before_one_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "disk" / "snapshots"
+    assert refused_folder(folder) is None
+    assert not folder.parent.exists()
+    (tmp_path / "disk").write_text("a file")
+    reason = refused_folder(folder)
+    assert reason is not None
+    assert reason.startswith(f"cannot write to {folder}: Not a directory; {tmp_path}/disk is not a")
+    folder = tmp_path / "snapshots"
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    reason = refused_folder(folder)
+    assert reason is not None
+    assert reason.startswith(f"cannot write to {folder}: Permission denied; ")
+    assert "chmod" in reason
+
+
+async def test_a_snapshot_in_a_file_is_refused_with_the_remedy(
+    make_service: MakeService, tmp_path: Path
+) -> None:
+    service = await make_service(1)
+    folder = tmp_path / "snapshots"
+    folder.write_text("a file")
+    settings = replace(Settings(), data_dir=service.data, snapshot_dir=str(folder))
+    with pytest.raises(InternalError, match="is not a folder: name another with --snapshot-dir"):
+        await SnapshotMaker(settings, service.cluster, service.catalog).make("monday", shards=())
 
 
 async def test_a_folder_of_snapshots_that_cannot_be_written_is_named_with_its_owner(
