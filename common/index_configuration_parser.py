@@ -582,7 +582,7 @@ def parse_configuration(
     """
     draft = _Draft(limits)
     if not isinstance(document, dict):
-        draft.problems.add("", "must be a JSON object")
+        draft.problems.add("", f"must be a JSON object{', {} rather than []' * (document == [])}")
         document = {}
     # Some clients send null for "not given".
     for key, read in _READERS.items():

@@ -76,8 +76,7 @@ def read_facet_options(
                 hide_zero=True,
                 collation=configuration.collation_of(name),
             )
-        if not isinstance(options, dict):
-            raise Mistake("must be an object of options", path=path)
+        options = object_of(options, 'of options, for example {"size": 20}', path)
         check_members(options, FACET_OPTIONS, path)
         found[name] = FacetOptions(
             _overridden(base, options, limits, path),

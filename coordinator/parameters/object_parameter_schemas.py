@@ -29,6 +29,7 @@ from coordinator.parameters.value_schemas import (
     list_of,
     names,
     options,
+    or_empty_list,
     some_of,
     text,
 )
@@ -132,19 +133,23 @@ SORT: Final[Schema] = {
 
 _TEXTS: Final[Schema] = {"anyOf": [TEXT, list_of(TEXT)]}
 FACET_OPTIONS: Final = by_field(
-    options(
-        size=integer(0, _MAX.facet_size_max),
-        sort=_TEXTS,
-        order=_TEXTS,
-        conjunction=_BOOLEAN,
-        hide_zero=_BOOLEAN,
-        query=QUERY,
-        offset=integer(0, _MAX.facet_offset_max),
-        stats={"anyOf": [_BOOLEAN, list_of(FIELD, _MAX.value_statistics_max)]},
-        missing=_BOOLEAN,
-        cardinality=_BOOLEAN,
-        percentiles=list_of({"type": "number", "minimum": 0, "maximum": 100}, _MAX.percentiles_max),
-        collation=COLLATION_SCHEMA,
+    or_empty_list(
+        options(
+            size=integer(0, _MAX.facet_size_max),
+            sort=_TEXTS,
+            order=_TEXTS,
+            conjunction=_BOOLEAN,
+            hide_zero=_BOOLEAN,
+            query=QUERY,
+            offset=integer(0, _MAX.facet_offset_max),
+            stats={"anyOf": [_BOOLEAN, list_of(FIELD, _MAX.value_statistics_max)]},
+            missing=_BOOLEAN,
+            cardinality=_BOOLEAN,
+            percentiles=list_of(
+                {"type": "number", "minimum": 0, "maximum": 100}, _MAX.percentiles_max
+            ),
+            collation=COLLATION_SCHEMA,
+        )
     )
 )
 
@@ -181,7 +186,7 @@ _TREE: Final = options(size=integer(0, _MAX.facet_size_max), open=CHOICE)
 TREES: Final[Schema] = {
     "anyOf": [
         names(_MAX.hierarchies_max),
-        by_field({"anyOf": [_TREE, list_of({}, 0), {"type": "null"}]}, _MAX.hierarchies_max),
+        by_field({"anyOf": [or_empty_list(_TREE), {"type": "null"}]}, _MAX.hierarchies_max),
     ]
 }
 

@@ -126,7 +126,8 @@ def decode_object(body: bytes, limits: Limits) -> RawParameters:
         return {}
     decoded = decode_json(body, limits)
     if not isinstance(decoded, dict):
-        raise InvalidRequest("the body must be a JSON object", code="invalid_body")
+        instead = ", {} rather than []" if decoded == [] else ""
+        raise InvalidRequest(f"the body must be a JSON object{instead}", code="invalid_body")
     return decoded
 
 

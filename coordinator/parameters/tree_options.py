@@ -21,6 +21,7 @@ from coordinator.parameters.value_parsers import (
     check_members,
     json_of_text,
     names,
+    object_of,
     optional_integer,
 )
 
@@ -59,7 +60,7 @@ def read_trees(
         if name not in trees:
             known = ", ".join(trees) or "none"
             raise Mistake(f"is not a tree; the hierarchies are {known[:500]}", path=path)
-        given = {} if options in (None, []) else options
+        given = {} if options is None else object_of(options, "with size and open", path)
         specs.append(_tree(name, trees[name], given, conditions, limits, path, is_strict=is_strict))
     return tuple(specs)
 
@@ -67,15 +68,13 @@ def read_trees(
 def _tree(
     name: str,
     tree: Hierarchy,
-    options: Any,
+    options: dict[str, Any],
     conditions: Conditions,
     limits: Limits,
     path: str,
     *,
     is_strict: bool,
 ) -> TreeSpec:
-    if not isinstance(options, dict):
-        raise Mistake("must be an object with size and open", path=path)
     check_members(options, ("size", "open"), path)
     size = optional_integer(options, "size", "facet_size_max", limits, NODES_DEFAULT, path)
     opened = options.get("open")

@@ -116,13 +116,13 @@ def read_collation(value: Any, path: str) -> str:
     return collation
 
 
-def object_of(value: Any, what: str) -> dict[str, Any]:
+def object_of(value: Any, what: str, path: str = "") -> dict[str, Any]:
     """Read an object; an empty list is how some languages encode an empty one."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list) and not value:
         return {}
-    raise Mistake(f"must be an object, {what}")
+    raise Mistake(f"must be an object, {what}", path=path)
 
 
 def check_members(options: dict[str, Any], known: tuple[str, ...], path: str = "") -> None:

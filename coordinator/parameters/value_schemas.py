@@ -43,7 +43,7 @@ def options(*required: str, **members: Schema) -> Schema:
 
 
 def by_field(schema: Schema, num_max: int | None = None) -> Schema:
-    """Return the schema of an object by field; some languages encode an empty one as a list."""
+    """Return the schema of an object by field."""
     by_field: Schema = {
         "type": "object",
         "propertyNames": FIELD,
@@ -51,7 +51,12 @@ def by_field(schema: Schema, num_max: int | None = None) -> Schema:
     }
     if num_max is not None:
         by_field["maxProperties"] = num_max
-    return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
+    return or_empty_list(by_field)
+
+
+def or_empty_list(schema: Schema) -> Schema:
+    """Return the schema of an object that may be empty; some languages encode that as a list."""
+    return {"anyOf": [schema, {"type": "array", "maxItems": 0}]}
 
 
 def list_of(schema: Schema, num_max: int | None = None, num_min: int = 0) -> Schema:

@@ -1,4 +1,4 @@
-"""Changes to a configuration document: merge patches and differences (pure).
+"""Configuration documents: merge patches, differences, and empty lists for objects (pure).
 
 document {"aggregations": {"tags": {}, "year": {}}, "typo": 0}
 patch    {"aggregations": {"year": null, "genre": {}}}           JSON Merge Patch, RFC 7396
@@ -9,7 +9,39 @@ changes  aggregations.genre: null -> {}, aggregations.year: {} -> null
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+_OBJECTS: Final = frozenset(
+    (
+        "aggregations",
+        "algolia",
+        "boost",
+        "display",
+        "field_collations",
+        "field_languages",
+        "field_typo_lengths",
+        "hierarchies",
+        "ranking",
+        "suggestions",
+    )
+)
+"""Settings that are objects."""
+
+
+def with_empty_objects(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document, or patch, with {} where [] is given for an object of settings.
+
+    Some languages, such as PHP, encode an empty object as an empty list.
+    """
+    result = {
+        name: {} if name in _OBJECTS and value == [] else value for name, value in document.items()
+    }
+    facets = result.get("aggregations")
+    if isinstance(facets, dict):
+        result["aggregations"] = {
+            name: {} if options == [] else options for name, options in facets.items()
+        }
+    return result
 
 
 def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,12 @@ from coordinator.catalog.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation_rule_evaluation import compile_rules
-from coordinator.write.configuration_patch_and_diff import changes, merged, removals
+from coordinator.write.configuration_patch_and_diff import (
+    changes,
+    merged,
+    removals,
+    with_empty_objects,
+)
 from coordinator.write.deleted_index_checks import check_still_there, no_index, without
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_references import (
@@ -210,7 +215,10 @@ class IndexAdministration:
         self, before: dict[str, Any], document: dict[str, Any], is_patch: bool
     ) -> _CheckedDocument:
         """Return the complete new configuration, and warnings; raise if it is invalid."""
-        after = merged(before, document) if is_patch and isinstance(document, dict) else document
+        after = document
+        if isinstance(document, dict):
+            given = with_empty_objects(document)
+            after = merged(before, given) if is_patch else given
         configuration, warnings = parse_configuration(after, self._limits)
         rules = run_to_completion(
             compile_rules(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import CONFIGURATION, Index, error_of, pairs
+from tests.cluster.conftest import CONFIGURATION, FILMS, Index, error_of, pairs
 
 
 def test_configuration_comes_back_as_posted(index: Index) -> None:
@@ -54,7 +54,7 @@ def test_configuration_changes_live(films: Index) -> None:
     ("document", "param"),
     [
         ([], None),
-        ({"aggregations": []}, "aggregations"),
+        ({"aggregations": ["tags"]}, "aggregations"),
         ({"aggregations": {"tags": {"size": "x"}}}, "aggregations.tags.size"),
         ({"aggregations": {"tags": {"size": 0}}}, "aggregations.tags.size"),
         ({"aggregations": {"tags": {"conjunction": "yes"}}}, "aggregations.tags.conjunction"),
@@ -72,6 +72,31 @@ def test_wrong_configuration_is_refused_and_changes_nothing(
     assert (error["status"], error["code"]) == (400, "invalid_configuration")
     assert error.get("param") == param
     assert list(films.search()["data"]["aggregations"]) == ["seen", "tags", "year"]
+
+
+def test_an_empty_list_is_an_empty_object_wherever_settings_or_options_are_meant(
+    index: Index,
+) -> None:
+    """As PHP encodes one."""
+    keys = ("algolia", "boost", "display", "hierarchies", "ranking", "suggestions")
+    by_field = ("field_collations", "field_languages", "field_typo_lengths")
+    settings: dict[str, Any] = {name: [] for name in (*keys, *by_field)}
+    assert index.configure({**settings, "aggregations": {"tags": []}}).status == 200
+    wanted: dict[str, Any] = {name: {} for name in settings}
+    wanted["aggregations"] = {"tags": {}}
+    assert index.get("configuration").json == wanted
+    index.put(FILMS)
+    path = f"{index.path}/configuration"
+    patch = b'{"aggregations": [], "typo": 0}'
+    reply = index.client.request("PATCH", path, patch, {"content-type": "application/json"})
+    assert reply.json["changes"] == [{"path": "typo", "before": None, "after": 0}]
+    plain = index.search()["data"]
+    for asked in ("facets", "filters", "boost"):
+        assert index.search(**{asked: []})["data"] == plain
+    assert index.search(facets={"tags": []})["data"] == plain
+    error = error_of(index.post("search", []))
+    assert error["message"] == "the body must be a JSON object, {} rather than []"
+    assert "{} rather than []" in error_of(index.configure([]))["message"]
 
 
 @pytest.mark.parametrize("way", ["delete", "reset"])

@@ -24,6 +24,7 @@ from common.limits import DEFAULT_LIMITS
 from coordinator.http.api_description.schemas.configuration_schemas import CONFIGURATION_SCHEMAS
 from coordinator.parameters.parameter_table import SEARCH_PARAMETERS
 from coordinator.parameters.request_parsing import parse_search
+from coordinator.write.configuration_patch_and_diff import with_empty_objects
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -129,7 +130,8 @@ def parses_search(document: Any) -> bool:
 
 
 def parses_configuration(document: Any) -> bool:
-    return _parses(lambda: parse_configuration(copy.deepcopy(document), DEFAULT_LIMITS))
+    given = with_empty_objects(copy.deepcopy(document))
+    return _parses(lambda: parse_configuration(given, DEFAULT_LIMITS))
 
 
 def _parses(parse: Callable[[], object]) -> bool:

@@ -177,7 +177,7 @@ def bulk() -> Iterator[Case]:
 def configurations() -> Iterator[Case]:
     """Configurations that cannot be, and some that can."""
     wrong: list[Any] = [
-        [], "x", 1, None, {"aggregations": []}, {"aggregations": "tags"}, {"aggregations": {"a": 1}},
+        [], "x", 1, None, {"aggregations": [1]}, {"aggregations": "tags"}, {"aggregations": {"a": 1}},
         {"aggregations": {"a": {"size": "10"}}}, {"aggregations": {"a": {"size": 0}}},
         {"aggregations": {"a": {"size": 1e9}}}, {"aggregations": {"a": {"conjunction": 1}}},
         {"aggregations": {"a": {"sort": 1}}}, {"aggregations": {"a": {"sort": []}}},
@@ -189,8 +189,8 @@ def configurations() -> Iterator[Case]:
         {"language": []}, {"stop_words": 1}, {"stop_words": [1]}, {"stop_words": ["x"] * 10_001},
         {"synonyms": 1}, {"synonyms": [1]}, {"synonyms": {"a": 1}}, {"synonyms": {"a": [None]}},
         {"match": 1}, {"match": "0%"}, {"prefix": "first"}, {"typo": -1}, {"typo": True},
-        {"ranking": []}, {"ranking": {"k1": -1}}, {"ranking": {"b": 2}}, {"ranking": {"k1": "1"}},
-        {"field_languages": {"a": "xx"}}, {"field_languages": []},
+        {"ranking": [1]}, {"ranking": {"k1": -1}}, {"ranking": {"b": 2}}, {"ranking": {"k1": "1"}},
+        {"field_languages": {"a": "xx"}}, {"field_languages": [1]},
         {"infix": 1}, {"infix": [1]}, {"field_typo_lengths": {"a": [2, 9]}},
         {"field_typo_lengths": 1}, {"collation": "xx"},
         {"collation": 1}, {"collation": "de+x"}, {"field_collations": {"a": 1}},

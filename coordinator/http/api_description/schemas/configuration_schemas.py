@@ -15,9 +15,14 @@ from coordinator.http.api_description.schemas.schema_parts import (
     object_schema,
     open_body_schema,
 )
-from coordinator.parameters.object_parameter_schemas import BOOST
+from coordinator.parameters.object_parameter_schemas import BOOSTS
 from coordinator.parameters.parameter_table import SEARCH_BY_NAME
-from coordinator.parameters.value_schemas import COLLATION_SCHEMA, TYPO_LENGTHS_SCHEMA
+from coordinator.parameters.value_schemas import (
+    COLLATION_SCHEMA,
+    TYPO_LENGTHS_SCHEMA,
+    by_field,
+    or_empty_list,
+)
 
 _WORD: Final[dict[str, Any]] = {"type": "string", "pattern": r"\S"}
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
@@ -72,12 +77,7 @@ _TREE_OF_LEVELS: Final = {
 CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
     "Configuration": open_body_schema(
         aggregations=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": _FACET_SETTINGS,
-                "maxProperties": DEFAULT_LIMITS.facets_max,
-            },
+            by_field(or_empty_list(_FACET_SETTINGS), DEFAULT_LIMITS.facets_max),
             "The facets, by field: size, conjunction, sort, order, hide_zero_doc_count, "
             "chosen_filters_on_top, show_facet_stats, title, position.",
             {"genres": {"title": "Genres", "size": 10}, "year": {"conjunction": False}},
@@ -107,12 +107,7 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
             ["variants"],
         ),
         hierarchies=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": {"anyOf": [_TREE_OF_PATHS, _TREE_OF_LEVELS]},
-                "maxProperties": DEFAULT_LIMITS.hierarchies_max,
-            },
+            by_field({"anyOf": [_TREE_OF_PATHS, _TREE_OF_LEVELS]}, DEFAULT_LIMITS.hierarchies_max),
             "Trees of categories, over one facet of paths or one facet for each level.",
             {"place": {"levels": ["country", "language"]}},
         ),
@@ -123,11 +118,7 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
             "en",
         ),
         field_languages=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": _LANGUAGE,
-            },
+            by_field(_LANGUAGE),
             "Languages by field, instead of `language`.",
             {"storyline": "en"},
         ),
@@ -137,11 +128,7 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
             "root",
         ),
         field_collations=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": COLLATION_SCHEMA,
-            },
+            by_field(COLLATION_SCHEMA),
             "Collations by field, instead of `collation`.",
             {"name": "de+numeric"},
         ),
@@ -176,49 +163,49 @@ CONFIGURATION_SCHEMAS: Final[dict[str, Any]] = {
             ["name"],
         ),
         field_typo_lengths=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": {"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]},
-            },
+            by_field({"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]}),
             "The same by field; none: no typos.",
             {"name": [4, 8], "director": "none"},
         ),
         suggestions=described(
-            open_body_schema(
-                fields=list_of(FIELD_SCHEMA),
-                facets=list_of(FIELD_SCHEMA),
-                popularity=FIELD_SCHEMA,
-                searches={"type": "boolean"},
+            or_empty_list(
+                open_body_schema(
+                    fields=list_of(FIELD_SCHEMA),
+                    facets=list_of(FIELD_SCHEMA),
+                    popularity=FIELD_SCHEMA,
+                    searches={"type": "boolean"},
+                )
             ),
             "What suggestions draw on: texts of fields, values of facets, a number that makes "
             "items popular, and frequent searches.",
             {"fields": ["name"], "facets": ["genres"], "popularity": "votes", "searches": True},
         ),
         display=described(
-            open_body_schema(title=FIELD_SCHEMA, image=FIELD_SCHEMA, fields=list_of(FIELD_SCHEMA)),
+            or_empty_list(
+                open_body_schema(
+                    title=FIELD_SCHEMA, image=FIELD_SCHEMA, fields=list_of(FIELD_SCHEMA)
+                )
+            ),
             "How the dashboard shows an item.",
             {"title": "name", "fields": ["year", "rating"]},
         ),
         algolia=described(
-            {"type": "object"}, "Settings of Algolia's protocol, which keeps them here."
+            or_empty_list({"type": "object"}),
+            "Settings of Algolia's protocol, which keeps them here.",
         ),
         ranking=described(
-            open_body_schema(
-                k1={"type": "number", "minimum": 0, "maximum": 100},
-                b={"type": "number", "minimum": 0, "maximum": 1},
-                proximity={"type": "number", "minimum": 0, "maximum": 10},
+            or_empty_list(
+                open_body_schema(
+                    k1={"type": "number", "minimum": 0, "maximum": 100},
+                    b={"type": "number", "minimum": 0, "maximum": 1},
+                    proximity={"type": "number", "minimum": 0, "maximum": 10},
+                )
             ),
             "BM25's k1 and b, and the weight of words that are close together.",
             {"k1": 0.8, "b": 0.68, "proximity": 0.2},
         ),
         boost=described(
-            {
-                "type": "object",
-                "propertyNames": FIELD_SCHEMA,
-                "additionalProperties": BOOST,
-                "maxProperties": DEFAULT_LIMITS.boosts_max,
-            },
+            BOOSTS,
             "For requests that do not set it: as there.",
             SEARCH_BY_NAME["boost"].example,
         ),
