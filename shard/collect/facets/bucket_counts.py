@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.distinct_values import distinct_values
+from common.distinct_values import without_repeats
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query_syntax_tree import And, Exists, Filter, Not, Range, Same
@@ -31,10 +31,9 @@ from shard.collect.facets.histograms import (
     BucketCounts,
     added_up,
     count_intervals,
-    distinct_buckets,
     encoded_numbers,
 )
-from shard.collect.facets.match_value_pairs import are_among, field_values
+from shard.collect.facets.match_value_pairs import are_among, distinct_pairs, field_values
 from shard.collect.facets.tree_counts import count_nodes
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
@@ -133,7 +132,7 @@ def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[
             missing += part.count
             if field is not None:
                 docs = field_values(snapshot, part.view, field).pairs.docs
-                missing -= len(distinct_values(docs[are_among(part, docs)]))
+                missing -= len(without_repeats(docs[are_among(part, docs)]))
         elif part.count:
             missing += int(
                 count_docs(part.words & resolve(snapshot, part.view, lacks_field(request)))
@@ -204,7 +203,7 @@ def _count_dates(
         docs = np.repeat(np.arange(column.num_docs), np.diff(column.starts))
         is_match = are_among(part, docs)
         buckets = bucket_of_code[column.codes[is_match]]
-        buckets = distinct_buckets(docs[is_match], buckets)
+        buckets = distinct_pairs(docs[is_match], buckets).codes
     counts = np.bincount(buckets, minlength=1)
     counts[0] = 0
     return {keys[bucket - 1]: int(counts[bucket]) for bucket in np.flatnonzero(counts).tolist()}

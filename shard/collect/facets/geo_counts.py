@@ -20,13 +20,12 @@ from shard.collect.facets.histograms import (
     BucketColumn,
     BucketCounts,
     count_histogram,
-    distinct_buckets,
     keep_histogram,
     numbered,
     pays_off,
     tally,
 )
-from shard.collect.facets.match_value_pairs import are_among
+from shard.collect.facets.match_value_pairs import are_among, distinct_pairs
 from shard.query.matches import Matches
 from shard.segment.columns.geo_columns import geo_column
 
@@ -45,7 +44,7 @@ def count_points(part: Matches, field: int, request: RangeRequest) -> BucketCoun
             return count_histogram(part, grid)
     docs, buckets = points_by_bucket(part, field, request)
     if (docs[1:] <= docs[:-1]).any():
-        buckets = distinct_buckets(docs, buckets)
+        buckets = distinct_pairs(docs, buckets).codes
     return tally(buckets)
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.distinct_values import distinct_values, starts_run
+from common.distinct_values import distinct_values
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.query_syntax_tree import Same
 from shard.caches.derived_values import derived
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.facets.match_value_pairs import are_among
+from shard.collect.facets.match_value_pairs import are_among, distinct_pairs
 from shard.collect.nested_element_collectors import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.query.matches import Matches
@@ -72,14 +72,14 @@ def count_intervals(
     """
     if request.within is not None:
         docs, buckets = intervals_within(snapshot, part, field, request, request.within)
-        return tally(distinct_buckets(docs, buckets))
+        return tally(distinct_pairs(docs, buckets).codes)
     if pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
         if histogram is not None:
             return count_histogram(part, histogram)
     docs, buckets, is_single = intervals_of(part, field, request)
     if not is_single:
-        buckets = distinct_buckets(docs, buckets)
+        buckets = distinct_pairs(docs, buckets).codes
     return tally(buckets)
 
 
@@ -317,10 +317,3 @@ def pays_off(part: Matches, key: Hashable) -> bool:
     if len(tallies) < _TALLIES_MAX:
         tallies[key] = counted
     return False
-
-
-def distinct_buckets(docs: NDArray[Any], buckets: NDArray[Any]) -> NDArray[Any]:
-    """Return the bucket of each distinct (document, bucket) pair."""
-    order = np.lexsort((buckets, docs))
-    docs, buckets = docs[order], buckets[order]
-    return buckets[starts_run(docs, buckets)]

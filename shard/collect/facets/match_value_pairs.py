@@ -86,8 +86,11 @@ def ranges_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[
     return positions
 
 
-def distinct_pairs(docs: NDArray[np.uint32], codes: NDArray[Any]) -> MatchValuePairs:
-    """Return each (document, code) once, by document; the documents may come in any order."""
+def distinct_pairs(docs: NDArray[Any], codes: NDArray[Any]) -> MatchValuePairs:
+    """Return each (document, code) once, by document; the documents may come in any order.
+
+    Codes may be numbers of anything that documents have, such as buckets.
+    """
     order = np.lexsort((codes, docs))
     docs, codes = docs[order], codes[order]
     is_new = starts_run(docs, codes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from common.distinct_values import distinct_values
+from common.distinct_values import without_repeats
 from shard.query.bm25_statistics.segment_statistics import (
     count_forms,
     count_terms,
@@ -63,7 +63,7 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
         counts[kind] = count_forms(index.lists, forms, num_better, index.num_docs, docs, True)
     for phrase in expansion.phrases:
         found = find_phrase(index, phrase_terms(index, phrase, is_prefix=False), docs)
-        counts[word.phrase_kind(phrase)] += len(distinct_values(found.docs))
+        counts[word.phrase_kind(phrase)] += len(without_repeats(found.docs))
     return counts
 
 

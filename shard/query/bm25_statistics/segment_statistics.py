@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.analysis.language_and_typos_by_field import Languages
-from common.distinct_values import distinct_values
+from common.distinct_values import without_repeats
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64
@@ -154,7 +154,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     for phrase in expansion.phrases:
         terms = phrase_terms(index, phrase, is_prefix=False)
         found = find_phrase(index, terms, view.live_docs)
-        counts[word.phrase_kind(phrase)] += len(distinct_values(found.docs))
+        counts[word.phrase_kind(phrase)] += len(without_repeats(found.docs))
     return counts
 
 

@@ -252,6 +252,8 @@ def _narrow(
 def find_phrase(index: TextIndex, terms: PhraseTerms, docs: NDArray[np.uint32]) -> Entries:
     """Find where words are adjacent, in order; return entries like those of a term.
 
+    They are by document, ascending, and in a document by field.
+
     Args:
         index: the segment's text structures.
         terms: of at least two words; queries have at most some dozens.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.deadline import check_call
-from common.distinct_values import distinct_values
+from common.distinct_values import without_repeats
 from shard.caches.derived_values import derived
 from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
@@ -101,4 +101,4 @@ def _count(segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | No
     if len(words) == 1 or len(docs) == 0:
         return len(docs)
     terms = phrase_terms(index, words, is_prefix=False)
-    return len(distinct_values(find_phrase(index, terms, docs).docs))
+    return len(without_repeats(find_phrase(index, terms, docs).docs))

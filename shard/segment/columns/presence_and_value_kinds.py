@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from pyroaring import FrozenBitMap
 
-from common.distinct_values import distinct_values
+from common.distinct_values import distinct_values, without_repeats
 from common.kernels.decorator import arguments, kernel
 from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import (
@@ -263,7 +263,7 @@ def build_presence(extraction: Extraction) -> dict[str, NDArray[Any]]:
     last_docs = np.full(num_keys, -1, np.int64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _fill_rows(extraction, last_docs, row_of_key, rows)
-    fields = distinct_values(keys // _NUM_ASPECTS)
+    fields = without_repeats(keys // _NUM_ASPECTS)
     return _name_arrays(keys, counts, offsets, words, fields, kinds[fields])
 
 
@@ -304,7 +304,7 @@ def merge_presence(
     words = allocator.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _merge_rows(parts, doc_maps, keys, counts, rows)
-    fields = distinct_values(keys // _NUM_ASPECTS)
+    fields = without_repeats(keys // _NUM_ASPECTS)
     kinds = np.zeros(len(fields), np.uint16)
     for part in parts:
         still_occurs = np.isin(part["presence.fields"], fields)

@@ -49,6 +49,8 @@ def test_phrases_are_found_where_the_words_stand(
                         here[-1].startswith(words[-1]) if is_prefix else here[-1] == words[-1]
                     )
                     expected[doc, name] += is_there
+        places = list(zip(found.docs.tolist(), found.fields.tolist(), strict=True))
+        assert places == sorted(set(places))
         numbers = [registry.paths[field] for field in found.fields.tolist()]
         assert dict(
             zip(zip(found.docs.tolist(), numbers, strict=True), found.freqs.tolist(), strict=True)
