@@ -36,7 +36,12 @@ from shard.query.scoring.pinned_docs import (
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.prepared_query import PreparedQuery
-from shard.query.text.text_search import match_among, match_text, num_hits_expected
+from shard.query.text.text_search import (
+    match_among,
+    match_text,
+    match_to_sort,
+    num_hits_expected,
+)
 from shard.read.field_languages import languages_of
 from shard.segment.doc_sets import pick_docs
 
@@ -218,10 +223,11 @@ def _match_query(
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
-    if is_scored_late:
+    if is_scored_late and request.has_scores:
+        found = ranked = match_to_sort(view, prepared, allowed)
+    elif is_scored_late:
         found = ranked = match_text(view, prepared, allowed, 0).found
-        if not request.has_scores:
-            found.scorer = None
+        found.scorer = None
     else:
         num_ranked = None if _needs_all_scores(request) else request.num_hits
         found, ranked = match_text(view, prepared, allowed, num_ranked)

@@ -19,11 +19,12 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
+from shard.query.text import text_search
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
-from shard.query.text.text_search import match_among, match_text
-from shard.segment.doc_sets import full_bitset
+from shard.query.text.text_search import match_among, match_text, match_to_sort
+from shard.segment.doc_sets import bitset_of, full_bitset
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from tests.shard.query.text.naive_text_search import (
@@ -130,6 +131,28 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
     if best:
         assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
+
+
+@given(ITEMS, queries(), LISTS, st.integers(0, 2**10), st.booleans())
+def test_what_is_to_be_sorted_has_the_scores_of_all_at_once_or_later(
+    items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, mask: int, is_late: bool
+) -> None:
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry, lists))
+    prepared = PreparedQuery(make_query(shape, [view], [registry], len(items)), registry, ENGLISH)
+    some = np.array([doc for doc in range(len(items)) if mask >> doc & 1], np.uint32)
+    for allowed in (None, bitset_of(some, len(items))):
+        expected = match_text(view, prepared, allowed, None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_search, "_SCORED_AT_ONCE", -1 if is_late else 1_000)
+            found = match_to_sort(view, prepared, allowed)
+        assert found.docs.tolist() == expected.found.docs.tolist()
+        if found.scores is None:
+            assert found.scorer is not None
+            found.scores = found.scorer(found.docs)
+        elif prepared.needs_all and found.count:
+            assert not is_late
+        assert found.scores.tolist() == scores_of(expected)
 
 
 @pytest.mark.parametrize("lists", [Lists(), Lists(1, 1, 16, False, 16)])
