@@ -10,115 +10,30 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from itertools import filterfalse, islice
+from itertools import filterfalse, islice, repeat
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from common.kernels.decorator import kernel
-from common.kernels.top_k_heap import replace_least
-from common.kernels.types import I64Array, U32Array, int64
-from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters
 from coordinator.read.facets.facet_value_collation import text_key
-from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.summed_counts import MergedCounts
+from coordinator.read.facets.global_ordinals import FacetValues, Order
+from coordinator.read.facets.greatest_counts import list_at_least, select_greatest
+from coordinator.read.facets.summed_counts import CountsReader, MergedCounts
 
 _TIES_MAX = 4_096
 """Up to this many values of equal count are sorted as texts; more are sorted by rank."""
 _RANKED_MAX = 1 << 16
 """Longer numberings are sorted only to break very many ties: a million texts take half a second."""
 _UNRANKED_MIN = 64
-"""Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
+"""Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones; in
+a numbering of up to so many, none."""
 _KEY_BITS = {"selected": 1, "count": 31, "key": 31}
 """Bits of what buckets are ordered by: counts and ranks are less than 2^31."""
 _NONE_CHOSEN: frozenset[int] = frozenset()
 NONE_SELECTED: frozenset[str] = frozenset()
-
-
-@kernel
-def _select_top(
-    counts: I64Array,
-    touched: U32Array,
-    num_touched: int,
-    ranks: U32Array,
-    by_rank: U32Array,
-    best: I64Array,
-) -> int:
-    """Write the k values with the greatest counts, best first; the lower rank wins a tie.
-
-    One pass with a min-heap of k keys: count in the upper half, inverted rank in the lower.
-
-    Args:
-        counts: by number; less than 2^31.
-        touched: the numbers that may have a count.
-        num_touched: how many, or `EVERY`.
-        ranks: by number; may be shorter than `counts`.
-        by_rank: the number at each rank.
-        best: output of k elements: their numbers.
-
-    Returns:
-        How many values were written. Negative if unranked values are among the k best or tie with
-        the last of them: minus the k-th greatest count.
-    """
-    k = len(best)
-    low_half = int64(0xFFFFFFFF)
-    heap = np.empty(k, np.int64)
-    size = 0
-    floor = 0
-    greatest_unranked = 0
-    num_seen = len(counts) if num_touched == EVERY else num_touched
-    for i in range(num_seen):
-        number = int64(i) if num_touched == EVERY else int64(touched[i])
-        count = counts[number]
-        if count <= floor:
-            continue
-        key = count << 32
-        if number < len(ranks):
-            key |= low_half - int64(ranks[number])
-        else:
-            greatest_unranked = max(greatest_unranked, count)
-        if size < k:
-            at = size
-            size += 1
-            while at > 0 and heap[(at - 1) >> 1] > key:
-                heap[at] = heap[(at - 1) >> 1]
-                at = (at - 1) >> 1
-            heap[at] = key
-        elif key > heap[0]:
-            replace_least(heap, k, key)
-        if size == k:
-            floor = (heap[0] >> 32) - 1
-    if greatest_unranked > floor:
-        return -(floor + 1)
-    for i in range(size - 1, -1, -1):
-        key = heap[0]
-        best[i] = int64(by_rank[low_half - (key & low_half)])
-        replace_least(heap, i, heap[i])
-    return size
-
-
-@kernel
-def _list_at_least(
-    counts: I64Array, touched: U32Array, num_touched: int, threshold: int, chosen: I64Array
-) -> int:
-    """Write the numbers of all values whose count is at least the threshold.
-
-    Returns:
-        How many numbers were written, or -1 if they did not fit.
-    """
-    num = 0
-    num_seen = len(counts) if num_touched == EVERY else num_touched
-    for i in range(num_seen):
-        number = int64(i) if num_touched == EVERY else int64(touched[i])
-        if counts[number] >= threshold:
-            if num == len(chosen):
-                return -1
-            chosen[num] = number
-            num += 1
-    return num
 
 
 class NumberSummary(Struct, frozen=True, gc=False):
@@ -297,15 +212,15 @@ def _top(
     """
     best = np.empty(k, np.int64)
     touched, num_touched = merged.touched, merged.num_touched
-    order = values.known_order(collation)
-    num: int = _select_top(counts, touched, num_touched, *order, best)
+    order = _order_at_hand(values, collation)
+    num: int = select_greatest(counts, touched, num_touched, *order, best)
     if num < 0 and _is_worth_ranking(len(values), len(order.ranks)):
         order = values.order(collation)
-        num = _select_top(counts, touched, num_touched, *order, best)
+        num = select_greatest(counts, touched, num_touched, *order, best)
     if num >= 0:
         return _as_list(best[:num])
     listed_numbers = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
-    num = _list_at_least(counts, touched, num_touched, -num, listed_numbers)
+    num = list_at_least(counts, touched, num_touched, -num, listed_numbers)
     if num >= 0:
         texts, sort_key = values.texts, text_key(collation)
         chosen = listed_numbers[:num]
@@ -318,6 +233,11 @@ def _top(
     positive = np.flatnonzero(counts > 0)
     rows_order = np.lexsort((values.ranks(collation)[positive], -counts[positive]))
     return _as_list(positive[rows_order[:k]])
+
+
+def _order_at_hand(values: FacetValues, collation: str) -> Order:
+    """Return the order of the values that were ranked last; of all, if they are few."""
+    return (values.known_order if len(values) > _UNRANKED_MIN else values.order)(collation)
 
 
 def _as_list(numbers: NDArray[np.int64]) -> list[int]:
@@ -391,3 +311,32 @@ def listed_buckets(
         settings.size,
         accepts,
     )
+
+
+def next_buckets(
+    reader: CountsReader,
+    values: FacetValues,
+    selected: frozenset[str],
+    order: BucketOrder,
+    offset: int,
+    limit: int,
+) -> list[Bucket] | None:
+    """Return one page of the next facet's buckets, if they are those with the greatest counts.
+
+    The arguments are those of `page_of_buckets`.
+
+    Returns:
+        None if it takes more to know (selected values, values without a count, another order): then
+        the facet is still the reader's next.
+    """
+    num_wanted = offset + limit
+    if selected or not order.is_by_count or not num_wanted or not len(values):
+        return None
+    at_hand = _order_at_hand(values, order.collation)
+    greatest = reader.next_greatest(values, at_hand, num_wanted)
+    if greatest is None:
+        return None
+    numbers, counts = greatest
+    if offset:
+        numbers, counts = numbers[offset:], counts[offset:]
+    return list(map(Bucket, values.texts_of(numbers), counts, repeat(False)))

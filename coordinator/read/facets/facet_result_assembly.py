@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
-from coordinator.read.facets.bucket_selection import Bucket, listed_buckets
+from coordinator.read.facets.bucket_selection import (
+    NONE_SELECTED,
+    Bucket,
+    listed_buckets,
+    next_buckets,
+)
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals, PageKey
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan
 from coordinator.read.facets.facet_result_types import FacetResult
@@ -58,6 +63,14 @@ def facet_results(
             if spec.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
                 missing += groups[at].num_missing if groups else 0
+            if not (makes_totals or groups or accepted or spec.is_summed_up):
+                selected = parameters.selected.get(name, NONE_SELECTED)
+                size = spec.configuration.size
+                page = next_buckets(reader, values, selected, spec.order, spec.offset, size)
+                if page is not None:
+                    at += 1
+                    yield facet_result(spec, page, missing, NO_SUMMARIES)
+                    continue
             with reader.next(values) as counts:
                 if makes_totals:
                     totals = FacetTotals(horizon, counts.kept(), requests[at].num_live_wanted)

@@ -14,19 +14,55 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from common.kernels.decorator import kernel
+from common.kernels.types import BoolArray, I64Array, ReadOnly, Rows, U16Array, U32Array
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
-from coordinator.read.facets.global_ordinals import FacetValues, Numbering
+from coordinator.read.facets.global_ordinals import FacetValues, Numbering, Order
+from coordinator.read.facets.greatest_counts import select_greatest
 
+_CHOSEN: Final = -2
+"""What `_add_and_choose` returns when it has chosen; otherwise what `add_packed` returned."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
 ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
+
+
+@kernel
+def _add_and_choose(
+    packed: ReadOnly[U16Array],
+    ends: I64Array,
+    shards: I64Array,
+    to_number: Rows[np.uint32],
+    is_same: BoolArray,
+    sums: I64Array,
+    num_values: int,
+    touched: U32Array,
+    ranks: U32Array,
+    by_rank: U32Array,
+    chosen: Rows[np.int64],
+) -> int:
+    """Add up one facet as `add_packed` does, and choose its greatest counts.
+
+    One call instead of three, for what most searches need of a facet. The arguments are theirs,
+    and `chosen`, an output: numbers, and their counts. If there are enough values with a count, and
+    it is known which come first, the sums are zeros again afterwards.
+    """
+    num_touched = add_packed(packed, ends, shards, to_number, is_same, sums, touched)
+    numbers = chosen[0]
+    found = select_greatest(sums[:num_values], touched, num_touched, ranks, by_rank, numbers)
+    if found < len(numbers):
+        return num_touched
+    for i in range(len(numbers)):
+        chosen[1, i] = sums[numbers[i]]
+    clear_sums(sums, num_values, touched, num_touched)
+    return _CHOSEN
 
 
 class LiveValues:
@@ -178,7 +214,10 @@ class CountsReader:
         sums: where to add up; None: in the array of the event loop.
     """
 
-    __slots__ = ("_answers", "_ends", "_numberings", "_packed", "_position", "_shards", "_sums")
+    __slots__ = (
+        *("_answers", "_ends", "_num_touched", "_numberings", "_packed", "_position", "_shards"),
+        "_sums",
+    )
 
     def __init__(
         self,
@@ -195,6 +234,7 @@ class CountsReader:
         self._ends = np.array(ends[:-1], np.int64)
         self._shards = np.array([shard for shard, _ in answers], np.int64)
         self._position = 0
+        self._num_touched: int | None = None  # of the next facet, if it is added up already
 
     def next(self, values: FacetValues) -> MergedCounts:
         """Return the counts of the next facet, for use in a `with` statement.
@@ -202,32 +242,75 @@ class CountsReader:
         Args:
             values: of that facet.
         """
-        answers, position = self._answers, self._position
+        position, num_values = self._position, len(values)
+        numbering, accumulator = self._numberings[position], self._sums
+        num_touched, self._num_touched = self._num_touched, None
+        if num_touched is None:
+            accumulator.ensure(num_values)
+            try:
+                num_touched = add_packed(
+                    self._packed,
+                    self._ends,
+                    self._shards,
+                    numbering.to_number,
+                    numbering.is_same,
+                    accumulator.sums,
+                    accumulator.touched,
+                )
+            except BaseException:
+                accumulator.forget()
+                raise
         self._position += 1
-        numbering, num_values = self._numberings[position], len(values)
-        accumulator = self._sums
+        answers = self._answers
+        return MergedCounts(
+            accumulator.sums[:num_values],
+            accumulator.touched,
+            num_touched,
+            lambda: _live_values(values, numbering, answers, position),
+            accumulator,
+        )
+
+    def next_greatest(
+        self, values: FacetValues, order: Order, num_wanted: int
+    ) -> tuple[list[int], list[int]] | None:
+        """Return the greatest counts of the next facet, best first; equal ones by rank.
+
+        Args:
+            values: of that facet.
+            order: of the values, or of some of them.
+            num_wanted: at least 1.
+
+        Returns:
+            Numbers, and their counts. None if fewer have a count, or if the order does not tell
+            which come first: then the facet is still the next, added up already.
+        """
+        num_values, accumulator = len(values), self._sums
+        numbering = self._numberings[self._position]
         accumulator.ensure(num_values)
-        sums, touched = accumulator.sums, accumulator.touched
+        chosen = np.empty((2, min(num_wanted, num_values)), np.int64)
         try:
-            num_touched = add_packed(
+            num_touched = _add_and_choose(
                 self._packed,
                 self._ends,
                 self._shards,
                 numbering.to_number,
                 numbering.is_same,
-                sums,
-                touched,
-            )
-            return MergedCounts(
-                sums[:num_values],
-                touched,
-                num_touched,
-                lambda: _live_values(values, numbering, answers, position),
-                accumulator,
+                accumulator.sums,
+                num_values,
+                accumulator.touched,
+                order.ranks,
+                order.by_rank,
+                chosen,
             )
         except BaseException:
             accumulator.forget()
             raise
+        if num_touched != _CHOSEN:
+            self._num_touched = num_touched
+            return None
+        self._position += 1
+        numbers, counts = chosen.tolist()
+        return numbers, counts
 
 
 def _live_values(

@@ -16,8 +16,8 @@ from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
 from coordinator.parameters.parsed_parameters import BucketOrder
 from coordinator.read.facets import bucket_selection as module
-from coordinator.read.facets import global_ordinals
-from coordinator.read.facets.bucket_selection import num_buckets, page_of_buckets
+from coordinator.read.facets import global_ordinals, summed_counts
+from coordinator.read.facets.bucket_selection import next_buckets, num_buckets, page_of_buckets
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.summed_counts import CountsReader
 from tests.common.protocol.packed_model import pack
@@ -52,6 +52,11 @@ def answer(
         timings_us=(0, 0, 0),
         facet_counts=pack(by_number, len(dictionary), form),
     )
+
+
+def check_zeros() -> None:
+    """The sums that all searches share are zeros between facets."""
+    assert not summed_counts._ACCUMULATOR.sums.any()
 
 
 @given(
@@ -116,7 +121,12 @@ def test_pages_equal_a_sorted_counter(
         return columns
 
     expected = sorted(listed, key=rank)
-    with CountsReader(answers, [values.numbering]).next(values) as merged:
+    reader = CountsReader(answers, [values.numbering])
+    first = next_buckets(reader, values, selected, order, offset, limit)
+    if first is not None:
+        check_zeros()
+        reader = CountsReader(answers, [values.numbering])
+    with reader.next(values) as merged:
         is_kept = bool(len(listed) % 2)
         if not is_kept:
             buckets = page_of_buckets(values, merged, selected, order, offset, limit)
@@ -125,6 +135,12 @@ def test_pages_equal_a_sorted_counter(
     if is_kept:
         buckets = page_of_buckets(values, kept, selected, order, offset, limit)
         num_listed = num_buckets(values, kept, selected, order)
+    check_zeros()
+    # The greatest counts are known at once if so many values have one.
+    is_simple = order.is_by_count and not selected and offset + limit > 0
+    has_enough = len(+total) >= min(offset + limit, len(values)) > 0
+    assert (first is not None) == (is_simple and has_enough)
+    assert first is None or first == buckets
     assert [b.key for b in buckets] == expected[offset : offset + limit]
     assert [b.doc_count for b in buckets] == [total[b.key] for b in buckets]
     assert [b.is_selected for b in buckets] == [b.key in chosen for b in buckets]
@@ -229,8 +245,13 @@ def test_values_without_a_rank_are_ordered_like_all_others(
             values.ranks()
     for _ in range(2):  # the second time most have a rank
         answers = [(0, answer(dictionary, counts, None, form))]
-        with CountsReader(answers, [values.numbering]).next(values) as merged:
+        reader = CountsReader(answers, [values.numbering])
+        at_once = next_buckets(reader, values, frozenset(), BucketOrder(), 0, limit)
+        if at_once is not None:
+            reader = CountsReader(answers, [values.numbering])
+        with reader.next(values) as merged:
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, limit)
+        assert at_once is None or at_once == buckets
         assert [bucket.key for bucket in buckets] == expected[:limit]
         assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]
 
