@@ -27,7 +27,7 @@ from typing import Final
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.curation_rules import Rule
-from common.errors import InvalidRequest, Unavailable
+from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.query_syntax_tree import Range
 from common.search_option_parsers import ALL_FIELDS
@@ -196,6 +196,29 @@ async def check_conditions(
         raise InvalidRequest(message, code="unknown_facet", param=named.param)
     for message in await _unmet_comparisons(cache, parameters, state):
         raise InvalidRequest(message, code="invalid_filters")
+
+
+def lateness_explained(
+    cache: IndexCache, parameters: SearchParameters, error: DeadlineExceeded
+) -> DeadlineExceeded:
+    """Return the error of a search that was late, which may be the first one by texts of a field.
+
+    Shards read all items for the first use of such texts, unless the field is a facet, and keep
+    what they have found; they go on if nobody waits any more.
+    """
+    if parameters.key_filter is not None:
+        return error
+    kinds = cache.statistics.existing_fields.kinds
+    used = [need.field for need in parameters.field_needs]
+    used += [facet.configuration.field for facet in parameters.field_facets]
+    for field in used:
+        if kinds.get(field, 0) & TEXTS and field not in cache.configuration.facets:
+            return DeadlineExceeded(
+                error.message,
+                advice=f"the first search by texts of {field[:100]!r} reads all items, and goes "
+                "on: send it again; texts of sorting_fields are read beforehand",
+            )
+    return error
 
 
 async def _unknown(

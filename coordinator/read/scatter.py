@@ -19,6 +19,7 @@ from msgspec import Struct
 from common.analysis.analyzer import Analyzer
 from common.boosts import Boost
 from common.deadline import Deadline
+from common.errors import DeadlineExceeded
 from common.limits import Limits
 from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
@@ -40,7 +41,7 @@ from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
 from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.facets.unconfigured_facets import field_requests
-from coordinator.read.field_checks import check_fields
+from coordinator.read.field_checks import check_fields, lateness_explained
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.search_results import Timings
@@ -170,7 +171,10 @@ class Scatter:
         request = self._request(parameters, state, ranking, plan, retrieval)
         answers = []
         if retrieval.wants_total or plan.requests:
-            answers = answered(await self.send(request, parameters, state.deadline))
+            try:
+                answers = answered(await self.send(request, parameters, state.deadline))
+            except DeadlineExceeded as error:
+                raise lateness_explained(cache, parameters, error) from error
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._caches.statistics(cache, parameters.key_filter)

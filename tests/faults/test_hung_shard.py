@@ -74,12 +74,18 @@ def test_a_slow_shard_has_the_time_that_the_request_has(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 2, environment=settings) as service:
         client = service.client()
         make_index(client, "slow")
+        client.post("/slow/items", [{"id": 0, "colour": "red", "note": "a"}])
+        client.search("slow", distinct="note")
 
         (victim, *_) = service.pids_of("--shard-id")[:1]
         os.kill(victim, signal.SIGSTOP)
         partial = client.post("/slow/search", {"partial": "allow"})
         assert partial.json["meta"]["shards"]["failed"] == 1
-        assert client.post("/slow/search", {}).status == 504
+        for field, advice in (("colour", ""), ("note", "; the first search by texts of 'note' ")):
+            late = client.post("/slow/search", {"distinct": field})
+            assert late.status == 504
+            assert late.json["error"]["message"].partition("in time")[2].startswith(advice)
+            assert bool(advice) == ("sorting_fields" in late.json["error"]["message"])
         going_on = threading.Timer(1, os.kill, (victim, signal.SIGCONT))
         going_on.start()
         whole = client.post("/slow/search", {"timeout_ms": 30_000})
