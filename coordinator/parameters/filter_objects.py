@@ -285,6 +285,16 @@ def tested_fields_of(condition: Filter) -> Iterator[str]:
                 pass
 
 
+def area_fields_of(condition: Filter) -> Iterator[str]:
+    """Yield the fields whose points a filter wants in an area."""
+    for leaf in _leaves(condition):
+        match leaf:
+            case GeoRadius(field) | GeoBox(field) | GeoPolygon(field):
+                yield field
+            case _:
+                pass
+
+
 def comparisons_of(condition: Filter) -> Iterator[Range | AnyOf | AllOf]:
     """Yield the comparisons of values, by order or for equality, also those within one element."""
     for leaf in _leaves_and_elements(condition):

@@ -33,7 +33,7 @@ from coordinator.parameters.field_needs import (
     bits,
     kinds_counted,
 )
-from coordinator.parameters.filter_objects import comparisons_of
+from coordinator.parameters.filter_objects import area_fields_of, comparisons_of
 from coordinator.parameters.request_decoding import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
@@ -403,6 +403,23 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
         compared = [one for clause in self.filters for one in comparisons_of(clause.filter)]
         return tuple([one for one in compared if isinstance(one, Range) or "" in one.values])
 
+    @cached_property
+    def area_fields(self) -> frozenset[str]:
+        """Fields whose points its filters want in an area."""
+        return frozenset(
+            [field for clause in self.filters for field in area_fields_of(clause.filter)]
+        )
+
+    @cached_property
+    def point_fields(self) -> frozenset[str]:
+        """Fields of points that it filters, sorts, boosts or counts by."""
+        sorting = [key.field for key in self.sort if key.point is not None and key.field]
+        boosting = [boost.field for boost in self.boosts if boost.point is not None]
+        counted = [
+            one.field for one in self.ranges if one.origin is not None or one.zoom is not None
+        ]
+        return self.area_fields.union(sorting, boosting, counted)
+
     @property
     def names_dispensable_fields(self) -> bool:
         """Whether it names fields that it can be answered without."""
@@ -413,7 +430,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def may_need_warnings(self) -> bool:
         """Whether it may name fields or values that no item has, of which warnings would tell."""
-        return self.names_dispensable_fields or bool(self.comparisons_to_check)
+        return bool(self.names_dispensable_fields or self.comparisons_to_check or self.point_fields)
 
     @cached_property
     def is_collated(self) -> bool:

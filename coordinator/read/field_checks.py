@@ -6,9 +6,10 @@
     exclude_fields, highlight, snippet, not_filters,   the response is as requested
     tests for existence, the conditions of rules
     a text compared by order with numbers only,        a warning: the condition is never met
-    a number with texts only, equality with ""
+    a number with texts only, equality with "",
+    areas of points where no item has a point
     not_filters, tests for existence and such          an error: it would concern all items, or none
-    comparisons of a deletion, update or export
+    conditions of a deletion, update or export
     any condition of an update on a field that it      nothing is said: the field begins with it
     sets
 
@@ -22,7 +23,7 @@ was parsed, from the statistics of the index: a round trip only for a field not 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
@@ -101,6 +102,8 @@ async def search_warnings(
             messages = await _about_names(cache, parameters, state)
         if parameters.comparisons_to_check:
             messages += await _unmet_comparisons(cache, parameters, state)
+        if parameters.point_fields:
+            messages += await _without_points(cache, parameters, state, parameters.point_fields)
     except Unavailable:
         return parameters.warnings
     return (*parameters.warnings, *messages)
@@ -173,6 +176,26 @@ async def _unmet_comparisons(
     return unmet
 
 
+async def _without_points(
+    cache: IndexCache,
+    parameters: SearchParameters,
+    state: SearchedState,
+    fields: Collection[str],
+) -> list[str]:
+    """Return a message for each field of points in which no item has one."""
+    known = cache.statistics.existing_fields
+    if parameters.key_filter is not None or not any(map(known.lacks_points, fields)):
+        return []
+    if not await _num_docs(cache, parameters, state):
+        return []
+    return [
+        f"no item has a point in {field[:100]!r}; a point is an object of two numbers, such as "
+        '{"lat": 48.2, "lng": 16.4}'
+        for field in sorted(fields)
+        if known.lacks_points(field)
+    ]
+
+
 def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[NamedField]:
     """Yield the fields by which a search must filter for a rule to apply; trees are not fields."""
     for i, rule in enumerate(rules):
@@ -194,7 +217,10 @@ async def check_conditions(
     if unknown:
         named, message = unknown[0]
         raise InvalidRequest(message, code="unknown_facet", param=named.param)
-    for message in await _unmet_comparisons(cache, parameters, state):
+    for message in (
+        *await _unmet_comparisons(cache, parameters, state),
+        *await _without_points(cache, parameters, state, parameters.area_fields),
+    ):
         raise InvalidRequest(message, code="invalid_filters")
 
 
@@ -204,7 +230,7 @@ def lateness_explained(
     """Return the error of a search that was late, which may be the first one by texts of a field.
 
     Shards read all items for the first use of such texts, unless the field is a facet, and keep
-    what they have found; they go on if nobody waits any more.
+    what they have found; they go on when the client has its answer.
     """
     if parameters.key_filter is not None:
         return error

@@ -298,6 +298,29 @@ def test_comparisons_that_no_item_can_meet_are_a_warning(
     assert films.search(per_page=0)["meta"].get("warnings") is None
 
 
+def test_areas_and_distances_without_any_point_are_a_warning(films: Index) -> None:
+    """Degrees that are texts make no point, and nothing said so."""
+    films.put([{"id": 8, "_geo": {"lat": "48.2", "lng": "16.4"}}])
+    wanted = "no item has a point in '_geo'; a point is an object of two numbers, such as "
+    area = {"filter": "NOT _geoRadius(48, 16, 2000)"}
+    radius = {"_geo": {"radius": {"lat": 48, "lng": 16, "metres": 1}}}
+    for asked in (
+        area,
+        {"filters": radius},
+        {"sort": ["_geo(48,16)"]},
+        {"facet_ranges": {"_geo": {"grid": 3}}},
+        {"query": "green", "boost": {"_geo": {"decay": 100, "origin": {"lat": 1, "lng": 2}}}},
+    ):
+        (warning,) = films.search(**asked)["meta"]["warnings"]
+        assert warning.startswith(wanted)
+    error = error_of(films.post("items/delete", area))
+    assert (error["code"], error["message"].startswith(wanted)) == ("invalid_filters", True)
+    assert films.get("items", sort="_geo(48,16)").status == 200
+    films.put([{"id": 8, "_geo": [{"lat": 48.2, "lng": 16}]}])
+    assert films.search(**area)["meta"].get("warnings") is None
+    assert films.post("items/delete", area).status == 200
+
+
 def test_comparisons_with_what_items_have_are_no_warning(films: Index) -> None:
     for expression in ("year > 1990", "year 1 TO 2", "name > b", 'name > "5"', "NOT year < 5"):
         assert "warnings" not in films.search(filter=expression)["meta"]

@@ -14,6 +14,7 @@ from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest_name import nearest
 from common.protocol.messages import StatisticsResponse
 from common.value_kinds_and_facet_keys import ValueKind
+from coordinator.parameters.field_needs import NUMBERS
 from coordinator.parameters.parsed_parameters import with_ancestors
 
 _GUESSES_REMEMBERED_MAX: Final = 256
@@ -56,6 +57,12 @@ class ExistingFields:
             return False
         inside = path + "."
         return not any(name == path or name.startswith(inside) for name in self.texts)
+
+    def lacks_points(self, field: str) -> bool:
+        """Return whether no item has a latitude and a longitude in a field."""
+        if OVERFLOW_PATH in self._paths:
+            return False
+        return not all(self.kinds.get(f"{field}.{name}", 0) & NUMBERS for name in ("lat", "lng"))
 
     @property
     def texts(self) -> list[str]:
