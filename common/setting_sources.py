@@ -144,7 +144,9 @@ class Sources:
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     """Say that there is no such setting, and which may be meant."""
-    return f"unknown setting {name!r}{nearest(name, known) or '; facetd config lists them all'}"
+    # Names of a section are alike in that alone.
+    meant = nearest(name, known, 0.7 if "." in name else 0.6)
+    return f"unknown setting {name!r}{meant or '; facetd config lists them all'}"
 
 
 def read(table: type, sources: Sources, section: str = "") -> tuple[dict[str, Any], list[Origin]]:

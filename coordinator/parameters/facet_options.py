@@ -76,7 +76,7 @@ def read_facet_options(
                 hide_zero=True,
                 collation=configuration.collation_of(name),
             )
-        options = object_of(options, 'of options, for example {"size": 20}', path)
+        options = object_of(options, 'for example {"size": 20}', path)
         check_members(options, FACET_OPTIONS, path)
         found[name] = FacetOptions(
             _overridden(base, options, limits, path),

@@ -29,6 +29,7 @@ the position (in characters, from 0) and what was expected there.
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import Any, Final
 
 from common.index_configuration import GEO_FIELD
@@ -55,6 +56,10 @@ from coordinator.parameters.value_parsers import Mistake
 
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 _COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
+_FOREIGN: Final = MappingProxyType(
+    {"==": "=", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<=", "=[": "IN ["}
+)
+"""Operators of other languages, with what stands for each here."""
 _FUNCTIONS: Final = ("_geoRadius", "_geoBoundingBox", "_geoPolygon", "_count")
 
 
@@ -202,6 +207,14 @@ class _ExpressionParser:
         return count_condition(field, operator.text, int(number.text))
 
     def _comparison(self, field: str, operator: FilterToken) -> Filter:
+        if self._tokens.next.kind == "operator":
+            foreign = operator.text + self._tokens.next.text
+            if foreign in _FOREIGN:
+                raise invalid_filter(
+                    f"expected an operator, not '{foreign}', for which {_FOREIGN[foreign]} stands "
+                    "here,",
+                    operator.position,
+                )
         match operator.text:
             case "=":
                 return AnyOf(field, (self._key(),))
@@ -213,7 +226,8 @@ class _ExpressionParser:
                 return Range(field, lower=self._bound(), is_lower_open=operator.text == ">")
             case _:
                 raise invalid_filter(
-                    f"expected an operator after '{field}', not {operator.shown}",
+                    f"expected an operator after '{field}', not {operator.shown}"
+                    f"{_equality_meant(field)}",
                     operator.position,
                 )
 
@@ -221,7 +235,7 @@ class _ExpressionParser:
         if not self._tokens.take_keyword("TO"):
             raise invalid_filter(
                 f"expected =, !=, <, <=, >, >=, IN, EXISTS, IS, STARTS WITH, CONTAINS or a range "
-                f"'{field} 1 TO 9' after '{field}', not {lower.shown}",
+                f"'{field} 1 TO 9' after '{field}', not {lower.shown}{_equality_meant(field)}",
                 lower.position,
             )
         upper = self._tokens.take_value()
@@ -254,7 +268,7 @@ class _ExpressionParser:
             case _:
                 raise invalid_filter(
                     f"expected IN, EXISTS, IS, STARTS WITH or CONTAINS after '{field}', "
-                    f"not {token.shown}",
+                    f"not {token.shown}{_equality_meant(field)}",
                     token.position,
                 )
 
@@ -291,6 +305,12 @@ class _ExpressionParser:
 
     def _bound(self) -> int | float | str:
         return self._tokens.take_value().value
+
+
+def _equality_meant(field: str) -> str:
+    """Return a hint if what was read as a field is a condition of another language: year:1951."""
+    name, colon, value = field.partition(":")
+    return f" (equality is written {name[:40]} = {value[:40] or '…'})" if colon and name else ""
 
 
 def split_conjunction(text: str, limits: Limits = DEFAULT_LIMITS) -> list[str]:

@@ -234,7 +234,9 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
         return
     if isinstance(value, str):
         value = json_of_text(value)
-    options = object_of(value, 'for example {"field": "brand", "limit": 1}')
+    if not isinstance(value, dict):
+        raise Mistake('must be a field, or an object such as {"field": "brand", "limit": 1}')
+    options = value
     check_members(options, ("field", "limit", "sizes", "hits", "facets_by"))
     limit, hits = options.get("limit"), options.get("hits")
     has_sizes = optional_bool(options, "sizes", False, "")

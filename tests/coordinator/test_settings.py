@@ -158,6 +158,7 @@ def test_one_table_has_the_settings_of_all_processes(tmp_path: Path) -> None:
         ({"assignments": ("port",)}, "--set takes NAME=VALUE, not 'port'"),
         ({"assignments": ("prot=1",)}, "--set: unknown setting 'prot'; did you mean port?"),
         ({"assignments": ("zzz=1",)}, "unknown setting 'zzz'; facetd config lists them all"),
+        ({"assignments": ("limits.foo=1",)}, "setting 'limits.foo'; facetd config lists them all"),
         ({"assignments": ("port=1",), "port": "2"}, "port is given twice"),
         ({"assignments": ("port=1", "port=1")}, "port is given twice"),
         ({"assignments": ("shard.idle_ms=",)}, "--set shard.idle_ms: shard.idle_ms must be"),

@@ -134,3 +134,27 @@ def test_the_limit_counts_conditions_and_listed_values_once(condition: str, coun
     parse_filter(two, Limits(filter_conditions_max=2 * counted))
     with pytest.raises(InvalidRequest, match="filter_conditions_max"):
         parse_filter(two, Limits(filter_conditions_max=2 * counted - 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("year == 1951", "not '==', for which = stands here, at position 5"),
+        ("year !== 1951", "not '!==', for which != stands here, at position 5"),
+        ("year <> 1951", "not '<>', for which != stands here, at position 5"),
+        ("year => 1951", "not '=>', for which >= stands here, at position 5"),
+        ("tags = [a, b]", "not '=[', for which IN [ stands here, at position 5"),
+        ("year:1951", "not the end (equality is written year = 1951) at position 9"),
+        ("year:1951 AND tags = a", "not 'AND' (equality is written year = 1951) at position 10"),
+        ("tags:[a, b]", "not '[' (equality is written tags = …) at position 5"),
+        ("year: 1951", "not '1951' (equality is written year = …) at position 6"),
+    ],
+)
+def test_operators_of_other_languages_are_answered_with_ours(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_filter(text)
+    assert message in caught.value.message
+
+
+def test_a_field_may_have_a_colon() -> None:
+    assert parse_filter("og:title = a") == AnyOf("og:title", ("a",))
