@@ -37,12 +37,24 @@ _UNKNOWN: Final = ("42P01", "42703", "42704")
 """Errors about a table, a column, and any other object."""
 _MOMENTS: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
 """Types of which Python lacks some values: infinity, 24:00, years before 1 and after 9999."""
+_RANGES: Final = tuple(
+    f"{kind}{form}"
+    for kind in ("int4", "int8", "num", "date", "ts", "tstz")
+    for form in ("range", "multirange")
+)
+"""Types that JSON has no counterpart of."""
+_FORBIDDEN: Final = "42501"
+"""Error about a right that the user lacks."""
 _PASSWORD: Final = re.compile(r"^([^:/?#]+://[^/?#@:]*):[^/?#]*@")
 _PASSWORD_OPTION: Final = re.compile(r"([?&]password=)[^&#]*", re.IGNORECASE)
 
 
 class Disconnected(Exception):
     """The database went away or refuses for the moment; to be tried again."""
+
+
+class RightMissing(SourceError):
+    """The user may not do that."""
 
 
 class UnknownName(SourceError):
@@ -63,6 +75,7 @@ def open_connection(url: str, **options: Any) -> psycopg.Connection[tuple[Any, .
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import Format
     from psycopg.types.json import set_json_loads
+    from psycopg.types.string import TextLoader
 
     given = conninfo_to_dict(url)
     own: dict[str, Any] = {n: value for n, value in _OPTIONS.items() if n not in given}
@@ -74,6 +87,9 @@ def open_connection(url: str, **options: Any) -> psycopg.Connection[tuple[Any, .
         exact = adapters.get_loader(oid, Format.TEXT)
         assert exact is not None
         adapters.register_loader(oid, _or_text(exact))
+    for name in _RANGES:
+        if (known := adapters.types.get(name)) is not None:
+            adapters.register_loader(known.oid, TextLoader)
     set_json_loads(_json_or_text, connection)
     return connection
 
@@ -170,6 +186,8 @@ class PostgresConnection:
             return Disconnected(text) if is_lost else SourceError(text)
         if state[:2] in _PASSING_CLASSES:
             return Disconnected(text)
+        if state == _FORBIDDEN:
+            return RightMissing(text)
         return UnknownName(text) if state in _UNKNOWN else SourceError(text)
 
 

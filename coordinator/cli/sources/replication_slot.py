@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.cli.sources.pgoutput import Decoder, Event
-from coordinator.cli.sources.postgres_connection import ROWS_AT_ONCE, PostgresConnection
+from coordinator.cli.sources.postgres_connection import (
+    ROWS_AT_ONCE,
+    PostgresConnection,
+    RightMissing,
+)
 from coordinator.cli.sources.source import SourceError
 
 if TYPE_CHECKING:
@@ -99,8 +103,26 @@ class ReplicationSlot:
             renew: whether the table was altered.
 
         Raises:
-            SourceError: the server is not set up for it, or the slot is for something else.
+            SourceError: the server is not set up for it, the user may not do it, or the slot is for
+                something else.
         """
+        try:
+            return self._open(former, renew=renew)
+        except RightMissing as error:
+            raise SourceError(f"{error}; {self._rights()}") from error
+
+    def _rights(self) -> str:
+        """Return what the user must be granted, as the statements to send."""
+        with self._connection.translated_errors():
+            database, user = self._connection.one(
+                "SELECT quote_ident(current_database()), quote_ident(current_user)"
+            )
+        return (
+            f"following needs GRANT CREATE ON DATABASE {database} TO {user}, ALTER ROLE {user} "
+            f"REPLICATION, and the ownership of {self._table.as_string(None)}"
+        )
+
+    def _open(self, former: str, *, renew: bool) -> SlotState:
         with self._connection.translated_errors():
             (level,) = self._connection.one("SELECT current_setting('wal_level')")
             if level != "logical":

@@ -254,13 +254,33 @@ def test_what_cannot_be_resumed_is_copied_again(service: Service, client: Client
     assert set(items_of(client, "again")) == {3}
 
 
+def test_a_user_without_the_rights_is_told_which_to_grant(service: Service, url: str) -> None:
+    execute(
+        url,
+        "CREATE ROLE clerk LOGIN",
+        "CREATE TABLE granted (id int PRIMARY KEY)",
+        "ALTER TABLE granted OWNER TO clerk",
+    )
+    as_clerk = url.replace("//postgres@", "//clerk@")
+    for missing, grant in (
+        ("permission denied for database", "GRANT CREATE ON DATABASE postgres TO clerk"),
+        ("replication", "ALTER ROLE clerk REPLICATION"),
+    ):
+        said = run_follow(service, as_clerk, "granted").stderr
+        assert missing in said
+        assert grant in said
+        execute(url, grant)
+    assert "copied 0 rows" in follow_once(service, as_clerk, "granted")
+
+
 def test_values_that_python_lacks_are_texts(service: Service, client: Client, url: str) -> None:
     execute(
         url,
         "CREATE TABLE extremes (id int PRIMARY KEY, day date, at timestamp, atz timestamptz, "
-        "hour time, big numeric, document json)",
+        "hour time, big numeric, document json, sizes int4range, spans datemultirange)",
         "INSERT INTO extremes VALUES (1, 'infinity', '-infinity', 'infinity', '24:00', 1e400, "
-        "('{\"a\": 1' || repeat('0', 5000) || '}')::json)",
+        "('{\"a\": 1' || repeat('0', 5000) || '}')::json, '[36,41)', "
+        "'{[2024-01-01,2024-02-01)}')",
     )
     expected = {
         "id": 1,
@@ -270,12 +290,15 @@ def test_values_that_python_lacks_are_texts(service: Service, client: Client, ur
         "hour": "24:00:00",
         "big": "1" + "0" * 400,
         "document": '{"a": 1' + "0" * 5000 + "}",
+        "sizes": "[36,41)",
+        "spans": "{[2024-01-01,2024-02-01)}",
     }
     follow_once(service, url, "extremes")
     assert items_of(client, "extremes")[1] == expected
     execute(
         url,
-        "INSERT INTO extremes SELECT 2, day, at, atz, hour, big, document FROM extremes",
+        "INSERT INTO extremes SELECT 2, day, at, atz, hour, big, document, sizes, spans "
+        "FROM extremes",
         "INSERT INTO extremes VALUES (3, '12000-01-01', '0044-03-15 BC', NULL, NULL, 1e400 + 0.5)",
     )
     follow_once(service, url, "extremes")
