@@ -97,11 +97,12 @@ def _quoted(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def explaining_disk_failure(what: str) -> Iterator[None]:
+def explaining_disk_failure(what: str, folder: str = "the data directory") -> Iterator[None]:
     """Report what the disk refused to the client, not as a failure of the program.
 
     Args:
         what: the consequence: "nothing was written".
+        folder: whose disk it is.
 
     Raises:
         StorageFull, Unavailable, InternalError: instead of an OSError.
@@ -110,12 +111,12 @@ def explaining_disk_failure(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise StorageFull(f"the disk of the data directory is full: {what}") from error
+            raise StorageFull(f"the disk of {folder} is full: {what}") from error
         if error.errno in SHORTAGES:
             raise Unavailable(
                 f"{error.strerror}: {what}; try again shortly, or {remedy_of(error)}",
                 code="overloaded",
             ) from error
         raise InternalError(
-            f"the disk of the data directory failed ({error.strerror or error}): {what}"
+            f"the disk of {folder} failed ({error.strerror or error}): {what}"
         ) from error

@@ -309,6 +309,11 @@ class Settings:
         return parse_address(self.rpc_listen, "rpc_listen", "10.0.0.1:3001", port_min=0)
 
     @property
+    def snapshot_disk(self) -> str:
+        """Whose disk snapshots are made on, as messages name it."""
+        return "snapshot_dir" if self.snapshot_dir else "the data directory"
+
+    @property
     def snapshot_folder(self) -> Path:
         """Absolute path of the folder where snapshots are made."""
         if self.snapshot_dir:

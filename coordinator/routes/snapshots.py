@@ -71,7 +71,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
 async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
-    with explaining_disk_failure("no snapshots can be listed"):
+    with explaining_disk_failure("no snapshots can be listed", services.settings.snapshot_disk):
         found = await asyncio.to_thread(snapshots_on_disk.list_snapshots, folder)
     return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
 
@@ -103,7 +103,7 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
             services.guard.check_index(caller, used)
     folder = services.settings.snapshot_folder / name
     num_shards = services.cluster.num_shards
-    with explaining_disk_failure("nothing was restored"):
+    with explaining_disk_failure("nothing was restored", services.settings.snapshot_disk):
         plan = await asyncio.to_thread(
             plan_restore, folder, renamed, wanted, num_shards, caller.may_use
         )
@@ -183,7 +183,8 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
                 f"an index is being restored from snapshot {name!r}; wait for all shards",
                 code="snapshot_in_use",
             )
-        with explaining_disk_failure("some files of the snapshot may be left"):
+        left = "some files of the snapshot may be left"
+        with explaining_disk_failure(left, services.settings.snapshot_disk):
             mark = services.snapshot_maker.mark
             await asyncio.to_thread(snapshots_on_disk.remove_snapshot, folder, name, mark)
 

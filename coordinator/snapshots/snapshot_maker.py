@@ -132,7 +132,7 @@ class SnapshotMaker:
             catalog = self._catalog.content()
             indexes = self._hold(held, horizons, only)
             copied = _CopiedState(catalog, indexes, shards, None if only is None else only.number)
-            with explaining_disk_failure("no snapshot was made"):
+            with explaining_disk_failure("no snapshot was made", self._settings.snapshot_disk):
                 snapshot = await self._write(name, suffix, copied, collect)
         _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
         return snapshot

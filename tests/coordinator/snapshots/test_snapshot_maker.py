@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from common import data_directory
-from common.errors import InternalError, InvalidRequest
+from common.errors import InternalError, InvalidRequest, StorageFull
 from coordinator.settings import Settings
 from coordinator.snapshots import snapshot_maker
 from coordinator.snapshots.snapshot_maker import SnapshotMaker, refused_folder
@@ -67,6 +67,26 @@ async def test_a_snapshot_in_a_file_is_refused_with_the_remedy(
     folder.write_text("a file")
     settings = replace(Settings(), data_dir=service.data, snapshot_dir=str(folder))
     with pytest.raises(InternalError, match="is not a folder: name another with --snapshot-dir"):
+        await SnapshotMaker(settings, service.cluster, service.catalog).make("monday", shards=())
+
+
+@pytest.mark.parametrize(("is_named", "disk"), [(True, "snapshot_dir"), (False, "the data dir")])
+async def test_a_full_disk_is_named(
+    make_service: MakeService,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    is_named: bool,
+    disk: str,
+) -> None:
+    service = await make_service(1)
+    folder = str(tmp_path / "snapshots") if is_named else ""
+    settings = replace(Settings(), data_dir=service.data, snapshot_dir=folder)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(snapshot_maker, "make_folder", refuse)
+    with pytest.raises(StorageFull, match=f"^the disk of {disk}"):
         await SnapshotMaker(settings, service.cluster, service.catalog).make("monday", shards=())
 
 
