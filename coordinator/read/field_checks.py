@@ -14,7 +14,8 @@
     sets
 
 An empty index knows no fields, so it rejects nothing. Nor does a search under an API key filter:
-the answer would reveal which fields the hidden items have.
+the answer would reveal which fields the hidden items have. (A change or export under one is checked
+against the items that pass it, in `item_selection`.)
 
 Which fields have values only the shards know. So these mistakes are found here, after the request
 was parsed, from the statistics of the index: a round trip only for a field not seen yet.
@@ -128,7 +129,7 @@ async def _about_names(
         if one.path != ALL_FIELDS and one.path not in left_out
     ]
     unknown = await _unknown(cache, (*searched, *named), parameters, state)
-    messages = [message for _, message in unknown]
+    messages = [unknown_field(*one).message for one in unknown]
     if parameters.key_filter is None:
         known = cache.statistics.existing_fields
         messages += [
@@ -215,8 +216,8 @@ async def check_conditions(
     """
     unknown = await _unknown(cache, parameters.tested_fields, parameters, state)
     if unknown:
-        named, message = unknown[0]
-        raise InvalidRequest(message, code="unknown_facet", param=named.param)
+        named, meant = unknown[0]
+        raise unknown_field(named, meant)
     for message in (
         *await _unmet_comparisons(cache, parameters, state),
         *await _without_points(cache, parameters, state, parameters.area_fields),
@@ -253,7 +254,7 @@ async def _unknown(
     parameters: SearchParameters,
     state: SearchedState,
 ) -> list[tuple[NamedField, str]]:
-    """Return those of some fields that no item has, each with a message about it."""
+    """Return those of some fields that no item has, each with the one that may be meant."""
     if not named or parameters.key_filter is not None:
         return []
     if all(cache.knows_path(one.field) for one in named):
@@ -263,13 +264,23 @@ async def _unknown(
     known = cache.statistics.existing_fields
     unknown = [one for one in named if not cache.knows_path(one.field)]
     return [
-        (
-            one,
-            f"{one.param} names {one.field[:100]!r}, in which no item has a value"
-            f"{known.nearest(one.field) if place < GUESSES_MAX else ''}",
-        )
+        (one, known.nearest(one.field) if place < GUESSES_MAX else "")
         for place, one in enumerate(unknown)
     ]
+
+
+def unknown_field(named: NamedField, meant: str = "") -> InvalidRequest:
+    """Return the error about a field that no item has.
+
+    Args:
+        named: the field.
+        meant: "; did you mean …?", or nothing.
+    """
+    return InvalidRequest(
+        f"{named.param} names {named.field[:100]!r}, in which no item has a value{meant}",
+        code="unknown_facet",
+        param=named.param,
+    )
 
 
 async def _num_docs(cache: IndexCache, parameters: SearchParameters, state: SearchedState) -> int:

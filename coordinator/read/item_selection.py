@@ -9,11 +9,13 @@ from typing import Final
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import InvalidRequest
+from common.protocol.messages import FilterClause
+from common.query_syntax_tree import Exists, IsNull, Or
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.parsed_parameters import SearchParameters
+from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.cursor import Cursor
-from coordinator.read.field_checks import check_conditions
+from coordinator.read.field_checks import check_conditions, unknown_field
 from coordinator.read.hit_merging import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
@@ -53,7 +55,8 @@ class Selection:
         cursor = replace(cursor, horizon=horizon)
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
-        if not cursor.num_seen:
+        is_first = not cursor.num_seen
+        if is_first:
             await check_conditions(self._services.caches.of(index), parameters, state)
         cursor = await self._services.paging.continued(parameters, state, cursor)
         outcome, hits = await self._services.paging.find(
@@ -66,7 +69,40 @@ class Selection:
                 code="query_too_long",
                 param="query",
             )
+        if is_first and hits and not parameters.only_ids:
+            await self._check_fields_of_key(parameters, state)
         return hits, next_cursor(index.number, cursor, parameters, hits)
+
+    async def _check_fields_of_key(
+        self, parameters: SearchParameters, state: SearchedState
+    ) -> None:
+        """Reject a key's conditions on a field that no item has which its filter lets through.
+
+        `check_conditions` says nothing of the fields of a key with a filter: that would tell which
+        fields hidden items have. What is counted here is what the key can count itself.
+
+        Raises:
+            InvalidRequest: there is one.
+            Unavailable: a shard is down or late.
+        """
+        key_filter = parameters.key_filter
+        if key_filter is None:
+            return
+        known = self._services.caches.of(state.index).configured_fields
+        compared = [NamedField(param, name) for name, param in parameters.filter_fields.items()]
+        for named in (*parameters.tested_fields, *compared):
+            if named.field in known:
+                continue
+            has_field = Or((Exists(named.field), IsNull(named.field)))
+            having = SearchParameters(
+                filters=(FilterClause(key_filter), FilterClause(has_field)),
+                key_filter=key_filter,
+                per_page=0,
+                timeout_ms=parameters.timeout_ms,
+            )
+            outcome = await self._services.scatter.search(having, state)
+            if not outcome.total:
+                raise unknown_field(named)
 
     def read(
         self,

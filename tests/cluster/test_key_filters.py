@@ -371,6 +371,37 @@ def test_a_filter_that_an_index_does_not_support_lets_nothing_through(
     client.close()
 
 
+def test_a_tenants_change_is_not_wider_than_meant(tenant_clients: tuple[Client, Client]) -> None:
+    """It is checked against the items of the tenant; fields that others have tell it nothing."""
+    root, _ = tenant_clients
+    root.post("/wide/configuration", {"aggregations": {"tenant": {}}})
+    items = [{"id": i, "tenant": VISIBLE, "status": "a"} for i in range(3)]
+    root.post("/wide/items", [*items, {"id": 9, "tenant": HIDDEN, "stauts": "a"}])
+    writer = root.__class__(root.port)
+    key: dict[str, Any] = {"actions": ["search", "write"], "filter": f"tenant = {VISIBLE}"}
+    writer.headers["x-api-key"] = root.post("/_keys", key).json["key"]
+    for field in ("stauts", "nowhere"):
+        for chosen in (
+            {"filter": f"{field} NOT EXISTS"},
+            {"filter": f"NOT {field} = keep"},
+            {"not_filters": {field: ["keep"]}},
+        ):
+            for reply in (
+                writer.post("/wide/items/delete", chosen),
+                writer.post("/wide/items/update", {**chosen, "fields": {"seen": True}}),
+                writer.get("/wide/items", **chosen),
+            ):
+                error = reply.json["error"]
+                assert (reply.status, error["code"]) == (400, "unknown_facet")
+                assert error["message"].endswith(f"{field!r}, in which no item has a value")
+    begun = {"filter": "seen NOT EXISTS", "fields": {"seen": True}}
+    assert writer.post("/wide/items/update", begun).json["updated"] == 3
+    assert writer.post("/wide/items/delete", {"filter": "nowhere EXISTS"}).json["deleted"] == 0
+    assert writer.post("/wide/items/delete", {"filter": "NOT status = a"}).json["deleted"] == 0
+    assert writer.post("/wide/items/delete", {"filter": "NOT status = b"}).json["deleted"] == 3
+    writer.close()
+
+
 def test_a_tenant_cannot_give_items_to_another(tenant_clients: tuple[Client, Client]) -> None:
     root, _ = tenant_clients
     root.post("/given/configuration", {"aggregations": {"tenant": {}}})
