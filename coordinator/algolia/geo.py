@@ -26,10 +26,11 @@ def parse_point(value: Any) -> Point:
 
 def parse_radius(value: Any) -> float:
     """Read a distance in metres."""
-    numbers = _numbers([value] if isinstance(value, int | float) else value)
-    if len(numbers) != 1:
-        raise Mistake('must be a distance in metres, or "all"')
-    return read_metres(numbers[0], "")
+    try:
+        (metres,) = _numbers([value] if isinstance(value, int | float) else value)
+    except (Mistake, ValueError):
+        raise Mistake('must be a distance in metres, or "all"') from None
+    return read_metres(metres, "")
 
 
 def parse_boxes(field: str, value: Any, limits: Limits) -> Filter | None:

@@ -21,6 +21,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
+from common.nearest_name import nearest
 from common.search_option_parsers import parse_weighted_field
 from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
 from coordinator.algolia.parameter_readers import QUERY_TYPES, REMOVALS
@@ -56,7 +57,8 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "separatorsToIndex": "",
 }
 """Settings that every index has before others are sent."""
-_DECORATED: Final = re.compile(r"(searchable|filterOnly|afterDistinct|unordered|ordered)\((.+)\)\Z")
+_MODIFIERS: Final = ("searchable", "filterOnly", "afterDistinct", "unordered", "ordered")
+_MODIFIED: Final = re.compile(r"(\w+)\((.+)\)\Z")
 
 
 def settings_schema() -> dict[str, Any]:
@@ -226,9 +228,9 @@ def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) 
             result.pop("searchableFields", None)
             result.pop("searchable_fields", None)
             if value is not None and value != ["*"]:
-                result["searchable_fields"] = _weighted(_names(name, value))
+                result["searchable_fields"] = _weighted(_modified_names(name, value))
         case "attributesForFaceting":
-            facets, filtered = _faceted(_names(name, [] if value is None else value))
+            facets, filtered = _faceted(_modified_names(name, [] if value is None else value))
             old = result.get("aggregations") or {}
             result["aggregations"] = {facet: old.get(facet, {}) for facet in facets}
             kept.pop("filterOnly", None)
@@ -260,13 +262,36 @@ def _is_of_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
 
 
+def _modified_names(setting: str, value: Any) -> list[str]:
+    """Read names that may have modifiers.
+
+    A field may be called weight(kg), but serchable(brand) is a mistyped modifier.
+    """
+    attributes = _names(setting, value)
+    for attribute in attributes:
+        for one in attribute.split(","):
+            match = _MODIFIED.match(one.strip())
+            if match is None or match[1] in _MODIFIERS:
+                continue
+            if meant := nearest(match[1], _MODIFIERS, 0.75):
+                raise _refused(setting, f"has {one.strip()[:100]!r}{meant}", WRONG)
+    return attributes
+
+
+def _unmodified(attribute: str) -> tuple[str, str]:
+    """Return the modifier of an attribute, or nothing, and the field."""
+    match = _MODIFIED.match(attribute)
+    if match is None or match[1] not in _MODIFIERS:
+        return "", attribute
+    return match[1], match[2]
+
+
 def _weighted(attributes: list[str]) -> list[str]:
     """Return fields with weights that decrease from the first attribute to the last."""
     fields = []
     for weight, attribute in zip(range(len(attributes), 0, -1), attributes, strict=True):
         for one in attribute.split(","):
-            match = _DECORATED.match(one.strip())
-            path = match[2] if match is not None else one.strip()
+            _, path = _unmodified(one.strip())
             fields.append(f"{path}^{weight}" if weight > 1 else path)
     return fields
 
@@ -276,11 +301,10 @@ def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
     facets: list[str] = []
     filtered: list[str] = []
     for attribute in attributes:
-        match = _DECORATED.match(attribute)
-        if match is not None and match[1] == "afterDistinct":
+        modifier, name = _unmodified(attribute)
+        if modifier == "afterDistinct":
             raise _refused("attributesForFaceting", "cannot count after distinct")
-        name = attribute if match is None else match[2]
-        (filtered if match is not None and match[1] == "filterOnly" else facets).append(name)
+        (filtered if modifier == "filterOnly" else facets).append(name)
     return facets, filtered
 
 

@@ -375,6 +375,33 @@ def test_attributes_are_shown_as_they_were_sent() -> None:
     assert changed(document, dict.fromkeys(settings), DEFAULT_LIMITS) == {"aggregations": {}}
 
 
+@pytest.mark.parametrize(
+    ("settings", "meant"),
+    [
+        ({"attributesForFaceting": ["brand", "serchable(size)"]}, "searchable"),
+        ({"attributesForFaceting": ["filteronly(size)"]}, "filterOnly"),
+        ({"searchableAttributes": ["name,unorderd(brand)"]}, "unordered"),
+    ],
+)
+def test_a_mistyped_modifier_is_not_a_field(settings: dict[str, Any], meant: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"did you mean {meant}?"):
+        changed({}, settings, DEFAULT_LIMITS)
+
+
+def test_a_field_may_have_parentheses() -> None:
+    settings = {"attributesForFaceting": ["weight(kg)", "searchable(price(eur))"]}
+    document = changed({}, settings, DEFAULT_LIMITS)
+    assert list(document["aggregations"]) == ["weight(kg)", "price(eur)"]
+
+
+def test_a_radius_is_one_number() -> None:
+    for wrong in ("near", "1,2", [1, 2], [], True):
+        with pytest.raises(
+            InvalidRequest, match='aroundRadius must be a distance in metres, or "a'
+        ):
+            read(aroundLatLng="48,16", aroundRadius=wrong)
+
+
 def test_order_in_the_name_of_an_index() -> None:
     asked = read_search(SHOP._replace(sort=("year:desc", "name:asc")), {}, DEFAULT_LIMITS)
 
