@@ -67,6 +67,7 @@ class SimilarItems:
         horizon: int,
         deadline: Deadline,
         stop_words: frozenset[str],
+        num_docs: int,
     ) -> SearchParameters:
         """Return the search for items like one: its most distinctive words, without itself.
 
@@ -76,6 +77,7 @@ class SimilarItems:
             horizon: the state to search.
             deadline: of the search.
             stop_words: of the index.
+            num_docs: items that the caller can see; -1 if that is not known.
 
         Raises:
             NotFound: the caller can see no such item.
@@ -103,8 +105,9 @@ class SimilarItems:
         filters = tuple([clause.filter for clause in key_filters])
         scope = Scope(index, horizon, filters, deadline)
         counts = await self._near.count(scope, [(word,) for word in weights])
-        everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
-        num_docs = (await self._search(index, everything, horizon)).total
+        if num_docs < 0:
+            everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
+            num_docs = (await self._search(index, everything, horizon)).total
         words_max = min(WORDS_MAX, self._limits.query_words_max)
         doc_freqs = dict(zip(weights, counts, strict=True))
         words = distinctive_words(weights, doc_freqs, num_docs, words_max)

@@ -212,9 +212,15 @@ class Search:
         index = state.index
         parameters = requested
         if requested.similar_to is not None:
-            stop_words = self._services.caches.stop_words(index)
+            caches = self._services.caches
+            statistics = caches.statistics(caches.of(index), requested.key_filter)
             parameters = await self._similar.query_for(
-                index, requested, state.horizon, state.deadline, stop_words
+                index,
+                requested,
+                state.horizon,
+                state.deadline,
+                caches.stop_words(index),
+                statistics.at(state.horizon).num_docs,
             )
         return await curated_search(self._services, index, parameters, state.timestamp)
 

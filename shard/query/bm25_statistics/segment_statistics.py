@@ -19,7 +19,7 @@ from common.distinct_values import without_repeats
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import I64Array, U32Array, int64
-from common.query_syntax_tree import MatchKind, Word
+from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived_values import derived
 from shard.caches.key_sizes import bytes_of
@@ -145,8 +145,13 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     blocks that hold deleted documents.
     """
     expansion = expand_word(view.segment, word, languages)
+    freqs = count_terms(view, expansion.terms)
+    if expansion.only is not None and expansion.only.kind == MatchKind.EXACT:
+        counts = np.zeros(NUM_MATCH_KINDS, np.int64)
+        counts[MatchKind.EXACT] = freqs[0]
+        return counts
     index = text_index(view.segment)
-    counts = count_by_kind(expansion, count_terms(view, expansion.terms))
+    counts = count_by_kind(expansion, freqs)
     if counts[MatchKind.STEM] or counts[MatchKind.SYNONYM]:  # else no document has another form
         deleted = view.deleted_docs
         for kind, forms, num_better in other_forms(expansion):

@@ -115,6 +115,11 @@ class Expansion(Struct, frozen=True, eq=False):
         return arrays + _OBJECT_BYTES
 
 
+_NO_EXPANSION: Final = Expansion(
+    np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64), (), 0, None, 0, None, {}
+)
+
+
 class TermsByKind(NamedTuple):
     """Terms of a word; the members are those of `Expansion`."""
 
@@ -233,6 +238,8 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     stems = {} if word.is_fragment else stem_forms(segment, word, languages)
     if exact is not None:
         stems.pop(exact, None)
+    if not stems and not _has_others(word):
+        return _of_exact_term(index, exact)
     synonyms = _alternatives(vocabulary, word.synonyms, stems, exact)
     spacings = _alternatives(vocabulary, word.spacings, stems, exact)
     for ordinal in synonyms:
@@ -259,6 +266,21 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     if word.is_prefix:
         joined = _join_prefix(index, word, found, phrases)
     return _make_expansion(index, found, phrases, joined)
+
+
+def _has_others(word: Word) -> bool:
+    """Return whether terms may match a word that are neither it nor other forms of it."""
+    return bool(word.is_prefix or word.typos or word.infix or word.synonyms or word.spacings)
+
+
+def _of_exact_term(index: TextIndex, exact: int | None) -> Expansion:
+    """Return the expansion of a word to itself, or to nothing: the common case."""
+    if exact is None:
+        return _NO_EXPANSION
+    num_entries = int(index.lists.entry_counts[exact])
+    only = OnlyTerm(exact, MatchKind.EXACT, ALL_LANGUAGES)
+    terms = np.array([exact], np.uint32)
+    return Expansion(terms, _EXACT_KINDS, _ALL_MASKS, (), num_entries, only, 0, None, {})
 
 
 def _split_forms(

@@ -48,7 +48,12 @@ from shard.query.pruning.score_bounds import (
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, TIER_OF_KIND, weights_of_tiers
 from shard.query.scoring.top_k_selection import kth_greatest
-from shard.query.text.clause_combination import mark_clause, match_some
+from shard.query.text.clause_combination import (
+    has_single_terms,
+    mark_clause,
+    match_some,
+    score_any,
+)
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, SingleTerm
 from shard.query.text.prepared_query import phrase_weight
 from shard.segment.doc_sets import NO_BITS, count_docs, empty_bitset, list_docs
@@ -178,10 +183,9 @@ def _add_up(
 
 def _score(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
     """Return hits with their scores."""
-    if len(evaluation.singles) < len(evaluation.plans):
-        return match_some(evaluation, NO_BITS, docs)[0]
-    scores = evaluation.lists.score_any(evaluation.single_terms, docs)
-    return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8))
+    if has_single_terms(evaluation):
+        return score_any(evaluation, docs)
+    return match_some(evaluation, NO_BITS, docs)[0]
 
 
 def _bounds_of_clauses(

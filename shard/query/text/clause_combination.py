@@ -26,6 +26,7 @@ from common.kernels.types import (
     uint16,
 )
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
+from shard.query.postings.term_counting import mark_some
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 _CANDIDATES_SHARE: Final = 64
 """With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
 skipped."""
+
+_COUNTED_COST: Final = 64
+"""Counting an entry takes as long as adding up so many documents of a clause, 64 at a time."""
 
 _MARKED_ENTRIES_MIN: Final = 8_192
 """A word of fewer entries is scored at once."""
@@ -211,6 +215,11 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
         for scored in query.clauses:
             mark_clause(evaluation, scored, allowed, None, marked)
         return marked
+    num_entries = sum([one.cost for one in evaluation.plans])
+    if num_entries * _COUNTED_COST <= len(query.clauses) * num_docs and has_single_terms(
+        evaluation
+    ):
+        return mark_some(evaluation.lists, evaluation.single_terms, allowed, query.required)
     marked = np.zeros((len(query.clauses), num_words(num_docs)), np.uint64)
     for scored, of_clause in zip(query.clauses, marked, strict=True):
         mark_clause(evaluation, scored, allowed, None, of_clause)
@@ -311,7 +320,7 @@ def match_some(
 ) -> tuple[ScoredDocs, NDArray[np.uint16]]:
     """Return the documents that enough clauses match, and how many clauses each matches.
 
-    The arguments are those of `match_all`.
+    The arguments are those of `match_all`. The numbers are those of queries of leading clauses.
     """
     num_docs = evaluation.index.num_docs
     if among is None and not evaluation.needs_one:
@@ -320,6 +329,8 @@ def match_some(
         count = count_docs(allowed)
         if count * _CANDIDATES_SHARE < num_docs:
             among = list_docs(allowed, count)
+            if has_single_terms(evaluation) and not evaluation.query.is_leading:
+                return score_any(evaluation, among), np.zeros(len(among), np.uint16)
     SCRATCH.reserve(num_docs)
     touched = empty_bitset(num_docs)
     cells = _ClauseCells(SCRATCH.scores, SCRATCH.counts, touched)
@@ -330,6 +341,17 @@ def match_some(
         list_members(touched, num_docs), evaluation.query.required, cells
     )
     return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8)), counts
+
+
+def has_single_terms(evaluation: Evaluation) -> bool:
+    """Return whether each clause has a single term in this segment, or none."""
+    return all(one.single is not None or one.cost == 0 for one in evaluation.plans)
+
+
+def score_any(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
+    """Return documents with what they score for the single terms that they have."""
+    scores = evaluation.lists.score_any(evaluation.single_terms, docs)
+    return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8))
 
 
 def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | None:

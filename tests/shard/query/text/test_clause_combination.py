@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from numpy.typing import NDArray
 
 from common.analysis.language_and_typos_by_field import Languages
 from common.query_syntax_tree import Word
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
+from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text import clause_combination
-from shard.query.text.clause_evaluation import ScoredDocs
+from shard.query.text.clause_evaluation import Evaluation, ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
 from shard.segment.doc_sets import full_bitset
@@ -68,7 +70,14 @@ def test_only_documents_with_enough_words_are_scored(
         num_scored.append(len(found.docs))
         add_clause(found, *arguments)
 
+    score_any = clause_combination.score_any
+
+    def noting_any(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
+        num_scored.append(len(docs))
+        return score_any(evaluation, docs)
+
     monkeypatch.setattr(clause_combination, "_add_clause", noting)
+    monkeypatch.setattr(clause_combination, "score_any", noting_any)
     found = match_text(view, PreparedQuery(query, registry, Languages()), None, k)
     wanted = words[:5]
     num_matching = [
@@ -86,3 +95,56 @@ def test_only_documents_with_enough_words_are_scored(
         assert set(found.ranked.docs.tolist()) >= {
             doc for doc, number in enumerate(num_matching) if number > most
         }
+
+
+@pytest.mark.parametrize("fields", [("a",), ("a", "b")])
+@pytest.mark.parametrize("counted_cost", [0, NUM_ITEMS * 10_000], ids=["counted", "bit by bit"])
+def test_documents_with_enough_single_terms(
+    counted_cost: int, fields: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = random.Random(7)
+    words = [a + b for a in "bcdfghjklm" for b in ("aa", "ee", "ii", "oo", "uu", "ya", "ye")]
+    items = [
+        {name: " ".join(choice.choices(words, range(70, 0, -1), k=8)) for name in ("a", "b")}
+        for _ in range(NUM_ITEMS)
+    ]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    evaluated: list[Any] = []
+    score = Evaluation.score
+    monkeypatch.setattr(clause_combination, "_COUNTED_COST", counted_cost)
+
+    def noting(self: Evaluation, *arguments: Any) -> ScoredDocs:
+        evaluated.append(arguments)
+        return score(self, *arguments)
+
+    monkeypatch.setattr(Evaluation, "score", noting)
+    for required, wanted in ((2, words[50:56]), (3, words[:12]), (7, words[30:55])):
+        chosen = [*wanted, "nowhere"]
+        shape = all_of(*(Word(word) for word in chosen), paths=fields)
+        query = make_query({**shape, "required": required}, [view], [registry], NUM_ITEMS)
+        for mask in (None, full_bitset(NUM_ITEMS) & np.uint64(0x0F0F_1111_FFFF_0001)):
+            evaluated.clear()
+            found = match_text(view, PreparedQuery(query, registry, Languages()), mask, None)
+            has = np.array(
+                [
+                    sum(any(word in item[name].split() for name in fields) for word in wanted)
+                    for item in items
+                ]
+            )
+            is_hit = has >= required
+            if mask is not None:
+                is_hit &= np.unpackbits(mask.view(np.uint8), bitorder="little")[:NUM_ITEMS] > 0
+            assert found.found.docs.tolist() == np.flatnonzero(is_hit).tolist()
+            assert not SCRATCH.counts.any()
+            # Few hits are scored in one call, and score what they do one word at a time.
+            with monkeypatch.context() as patch:
+                patch.setattr(clause_combination, "has_single_terms", lambda _: False)
+                assert bool(evaluated) == (is_hit.sum() * 64 >= NUM_ITEMS)
+                one_by_one = match_text(
+                    view, PreparedQuery(query, registry, Languages()), mask, None
+                )
+            assert one_by_one.ranked.docs.tolist() == found.ranked.docs.tolist()
+            assert one_by_one.ranked.scores is not None
+            assert found.ranked.scores is not None
+            assert one_by_one.ranked.scores.tolist() == found.ranked.scores.tolist()
