@@ -17,7 +17,8 @@ levels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ _WALK_LUCK = 1.5
 """A walk is abandoned at this multiple of the expected steps: the matches may all be near its end.
 """
 _WALK_MATCHES_MIN = 1_024
+_FOUND_SHARE = 4
+"""Where a walk finds more than one match in so many, comparing keys takes less time."""
+_SCORED_FEW = 256
+"""Up to this many matches are scored without comparing further keys."""
+_BLOCK_KEYS = 64
 _ALL_ONES = uint64(MISSING_KEY)
 _TOP_BIT = uint64(1 << 63)
 _LEAST = np.iinfo(np.int64).min
@@ -73,19 +79,27 @@ def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
     return kth
 
 
-@kernel
+@kernel(allocates=False)
 def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) -> tuple[int, int]:
-    """Write the positions of the keys below a threshold, and of those equal to it."""
+    """Write the positions of the keys below a threshold, and of those equal to it.
+
+    Both arrays need room for one more. Mostly few keys are as small, so whole blocks are passed
+    over; in others the writes are unconditional and the numbers advance if they count: no branch.
+    """
     num_below = 0
     num_equal = 0
-    for position in range(len(keys)):
-        if keys[position] <= threshold:
-            if keys[position] < threshold:
-                below[num_below] = position
-                num_below += 1
-            else:
-                equal[num_equal] = position
-                num_equal += 1
+    for start in range(0, len(keys), _BLOCK_KEYS):
+        end = min(start + _BLOCK_KEYS, len(keys))
+        num_small = 0
+        for position in range(start, end):
+            num_small += keys[position] <= threshold
+        if num_small == 0:
+            continue
+        for position in range(start, end):
+            below[num_below] = position
+            num_below += keys[position] < threshold
+            equal[num_equal] = position
+            num_equal += keys[position] == threshold
     return num_below, num_equal
 
 
@@ -254,26 +268,28 @@ class SegmentOrder:
         return Matches(view, docs=matches.first_docs(k))
 
     def _scored_first(self, ordinal: int, matches: Matches, k: int) -> Matches:
-        """Return at least the best k, with scores: those that the first key puts first.
+        """Return at least the best k, with scores: those that the keys before the score put first.
 
-        Scores break its ties, so all documents that tie with the k-th are among them.
+        Scores break their ties, so all documents that tie with the k-th are among them.
         """
         assert matches.scorer is not None
-        column = self._columns.get((0, ordinal))
         first = matches
-        if column is not None and matches.count > k:
+        if matches.count > k:
             first, _ = self._first_by_walk(ordinal, matches, k)
         docs = first.docs
-        if column is not None and first is matches and matches.count > k:
-            keys = FieldLevel(column, docs, self._request.sort[0]).keys(None)
-            docs = docs[keys <= _kth_smallest(keys, k)]
+        if len(docs) > max(k, _SCORED_FEW):
+            before_score = itertools.takewhile(_is_no_score, self._levels(ordinal, first))
+            below, ties, _ = _split_by(before_score, len(docs), None, k, _SCORED_FEW)
+            if ties is not None:
+                docs = docs[np.concatenate([*below, ties])]
+        docs = np.sort(docs)
         return Matches(matches.view, docs=docs, scores=matches.scorer(docs))
 
     def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:
         """Return at least the best k by walking the permutation of the first key, if that pays off.
 
         Returns:
-            Matches, and whether they are the best k in their order (then they may not ascend).
+            Matches, which may not ascend, and whether they are the best k in their order.
         """
         request = self._request
         count = matches.count
@@ -296,7 +312,9 @@ class SegmentOrder:
         is_ordered_within = self._are_runs_in_order(matches.view)
         if not len(permutation.docs) and is_ordered_within:
             return self._first_by_place(matches, k), True
-        found = np.empty(count // 4, np.uint32)
+        if not is_ordered_within and _is_first_run_long(permutation, key.is_descending):
+            return matches, False
+        found = np.empty(count // _FOUND_SHARE, np.uint32)
         num_found = _walk(
             permutation,
             matches.words,
@@ -308,10 +326,7 @@ class SegmentOrder:
         )
         if num_found < 0:
             return matches, False
-        found = found[:num_found]
-        if is_ordered_within:
-            return Matches(matches.view, docs=found), True
-        return Matches(matches.view, docs=np.sort(found)), False
+        return Matches(matches.view, docs=found[:num_found]), is_ordered_within
 
     def _are_runs_in_order(self, view: SegmentView) -> bool:
         """Return whether ascending documents break all ties of the first key."""
@@ -358,6 +373,13 @@ class SegmentOrder:
         return values
 
 
+def _is_first_run_long(permutation: Permutation, is_backward: bool) -> bool:
+    """Return whether too many documents share the first, or last, key for a walk to pay off."""
+    is_first = permutation.is_first
+    length = len(is_first) // _FOUND_SHARE
+    return not is_first[-length:].any() if is_backward else not is_first[1 : length + 1].any()
+
+
 def first_docs_by(
     snapshot: Snapshot, view: SegmentView, key: SortKey, count: int
 ) -> NDArray[np.uint32] | None:
@@ -391,6 +413,11 @@ def _field_of(snapshot: Snapshot, key: SortKey) -> int | None:
     return None if key.field is None else snapshot.registry.number(key.field)
 
 
+def _is_no_score(level: Level) -> bool:
+    """Return whether a level compares anything else."""
+    return not isinstance(level, ScoreLevel)
+
+
 def are_places_ascending(view: SegmentView) -> bool:
     """Return whether the documents of a segment are in order of their insertion numbers."""
     is_ascending: bool = view.segment.meta["places_ascending"]
@@ -401,25 +428,44 @@ def _choose(
     levels: Sequence[Level], count: int, positions: NDArray[np.int64] | None, k: int
 ) -> NDArray[np.int64]:
     """Return the positions of the best k of some matches (all if None), in any order."""
-    chosen: list[NDArray[np.int64]] = []
-    for level in levels:
-        num_candidates = count if positions is None else len(positions)
-        if num_candidates <= k:
-            break
-        keys = level.keys(positions)
-        threshold = _kth_smallest(keys, k)
-        below = np.empty(k, np.int64)
-        equal = np.empty(num_candidates, np.int64)
-        num_below, num_equal = _split_at(keys, threshold, below, equal)
-        below, equal = below[:num_below], equal[:num_equal]
-        # Keys below the threshold are in; ties are decided by the next level.
-        chosen.append(below if positions is None else positions[below])
-        positions = equal if positions is None else positions[equal]
-        k -= num_below
-    if positions is None:
+    below, ties, num_left = _split_by(levels, count, positions, k)
+    if ties is None:
         return np.arange(count)
-    chosen.append(positions[:k])
-    return np.concatenate(chosen) if len(chosen) > 1 else chosen[0]
+    return np.concatenate([*below, ties[:num_left]]) if below else ties[:num_left]
+
+
+def _split_by(
+    levels: Iterable[Level],
+    count: int,
+    positions: NDArray[np.int64] | None,
+    k: int,
+    enough: int = 0,
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64] | None, int]:
+    """Return which of some matches (all if None) are the best k by some levels, as far as known.
+
+    Further levels are compared only while more than `enough` matches tie.
+
+    Returns:
+        (positions of those that are; positions of those that tie for the others, in their given
+        order, None: all matches; how many others there are).
+    """
+    below: list[NDArray[np.int64]] = []
+    ties = positions
+    for level in levels:
+        num_candidates = count if ties is None else len(ties)
+        if num_candidates <= max(k, enough):
+            break
+        keys = level.keys(ties)
+        threshold = _kth_smallest(keys, k)
+        less = np.empty(k + 1, np.int64)
+        equal = np.empty(num_candidates + 1, np.int64)
+        num_less, num_equal = _split_at(keys, threshold, less, equal)
+        less, equal = less[:num_less], equal[:num_equal]
+        # Keys below the threshold are in; ties are decided by the next level.
+        below.append(less if ties is None else ties[less])
+        ties = equal if ties is None else ties[equal]
+        k -= num_less
+    return below, ties, k
 
 
 def _kth_smallest(keys: NDArray[np.uint64], k: int) -> Any:

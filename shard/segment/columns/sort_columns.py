@@ -238,9 +238,12 @@ class SortColumn:
         if self.minor_keys is None and int(keys.max(initial=0)) < EMPTY_TEXT_KEY:
             return doubles
         minors = [0] * len(docs) if self.minor_keys is None else self.minor_keys[docs].tolist()
+        listed = keys.tolist()
+        # Hits that were sorted by few values share them.
+        others = {key: self._other_value(key) for key in set(listed) if key >= EMPTY_TEXT_KEY}
         return [
-            plain_number(double, minor) if key < EMPTY_TEXT_KEY else self._other_value(key)
-            for key, double, minor in zip(keys.tolist(), doubles, minors, strict=True)
+            others[key] if key in others else plain_number(double, minor)
+            for key, double, minor in zip(listed, doubles, minors, strict=True)
         ]
 
     def _other_value(self, key: int) -> str | bool | None:

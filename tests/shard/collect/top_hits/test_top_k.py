@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
 from shard.caches.background_derivation import BACKGROUND_TASKS
@@ -255,6 +256,47 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
     monkeypatch.setattr(segment_top_k, "_kth_smallest_heap", None)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     assert records(hits) == expected[:10]
+
+
+@pytest.mark.parametrize("num_brands", [2, 40])
+@pytest.mark.parametrize("has_permutation", [False, True])
+def test_scores_that_only_break_ties_of_several_keys_are_computed_for_few(
+    num_brands: int, has_permutation: bool
+) -> None:
+    items: list[Item] = [
+        {"name": f"b{n * 7 % num_brands}", "year": n * 11 % 300} for n in range(6_000)
+    ]
+    world = World(items, cuts=[2_500], facets=("name",))
+    if has_permutation:
+        name = world.snapshot.registry.number("name")
+        assert name is not None
+        for view in world.snapshot.views:
+            sort_column(world.snapshot, view, name).make_permutation()
+    scores = {record: float(record % 5) for record in range(len(items))}
+    scored: list[list[int]] = []
+    whole = all_matches(world, scores)
+
+    def scoring(part: Matches) -> Matches:
+        def score(docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+            scored.append(docs.tolist())
+            return np.array([scores[one] for one in records_of(part.view.segment, docs).tolist()])
+
+        return Matches(part.view, words=part.words, scorer=score)
+
+    for sort in (
+        (SortKey("name", False), SortKey("year", True)),
+        (SortKey("name", True), SortKey(None, False), SortKey("year", False)),
+        (SortKey("year", True), SortKey("name", True)),
+    ):
+        asked = request(sort, with_query=True)
+        scored.clear()
+        hits = select_hits(world.snapshot, list(map(scoring, whole)), asked, 10)
+        expected = expected_order(world, sort, scores, False)[:10]
+        assert records(hits) == [record for _, record, _ in expected]
+        assert all(docs == sorted(docs) for docs in scored)
+        if sort[1].field is not None:
+            assert max(map(len, scored)) <= segment_top_k._SCORED_FEW
+    BACKGROUND_TASKS.run_all()
 
 
 def test_a_permutation_is_built_in_the_background_once_searches_schedule_it() -> None:
