@@ -148,7 +148,10 @@ def test_hits_are_in_the_naive_order(
             assert {type(value) for value in values} <= {float}
         else:
             assert packed == values
-            assert {type(value) for value in values} != {float}
+            # Where some item has an integer that no double is, numbers are not packed.
+            numbers = [sort_value(item, key.field or "") for _, _, item in world.live]
+            has_others = any(type(one) is int and float(one) != one for one in numbers)
+            assert {type(value) for value in values} != {float} or has_others
 
 
 @given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 7), st.data())
