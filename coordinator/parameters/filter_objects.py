@@ -265,44 +265,31 @@ def _check_element(condition: Filter, configuration: IndexConfiguration, path: s
                 )
 
 
-def scalar_fields_of(condition: Filter) -> Iterator[str]:
-    """Yield the fields whose values a filter compares, also within one element."""
-    for leaf in _leaves_and_elements(condition):
-        match leaf:
-            case AnyOf(field) | AllOf(field) | Range(field) | StartsWith(field) | Contains(field):
-                yield field
-            case _:
-                pass
+_COMPARISONS_OF_VALUES: Final = (AnyOf, AllOf, Range, StartsWith, Contains)
+_TESTS: Final = (Exists, IsNull, IsEmpty)
+_AREAS: Final = (GeoRadius, GeoBox, GeoPolygon)
 
 
-def tested_fields_of(condition: Filter) -> Iterator[str]:
-    """Yield the fields that a filter tests for existence, null or emptiness, also in an element."""
-    for leaf in _leaves_and_elements(condition):
-        match leaf:
-            case Exists(field) | IsNull(field) | IsEmpty(field):
-                yield field
-            case _:
-                pass
+def scalar_fields_of(condition: Filter) -> list[str]:
+    """Return the fields whose values a filter compares, also within one element."""
+    found = _leaves_and_elements(condition)
+    return [leaf.field for leaf in found if isinstance(leaf, _COMPARISONS_OF_VALUES)]
 
 
-def area_fields_of(condition: Filter) -> Iterator[str]:
-    """Yield the fields whose points a filter wants in an area."""
-    for leaf in _leaves(condition):
-        match leaf:
-            case GeoRadius(field) | GeoBox(field) | GeoPolygon(field):
-                yield field
-            case _:
-                pass
+def tested_fields_of(condition: Filter) -> list[str]:
+    """Return the fields that a filter tests for existence, null or emptiness, as above."""
+    return [leaf.field for leaf in _leaves_and_elements(condition) if isinstance(leaf, _TESTS)]
 
 
-def comparisons_of(condition: Filter) -> Iterator[Range | AnyOf | AllOf]:
-    """Yield the comparisons of values, by order or for equality, also those within one element."""
-    for leaf in _leaves_and_elements(condition):
-        match leaf:
-            case Range() | AnyOf() | AllOf():
-                yield leaf
-            case _:
-                pass
+def area_fields_of(condition: Filter) -> list[str]:
+    """Return the fields whose points a filter wants in an area."""
+    return [leaf.field for leaf in _leaves(condition) if isinstance(leaf, _AREAS)]
+
+
+def comparisons_of(condition: Filter) -> list[Range | AnyOf | AllOf]:
+    """Return the comparisons of values, by order or for equality, also those within one element."""
+    found = _leaves_and_elements(condition)
+    return [leaf for leaf in found if isinstance(leaf, (Range, AnyOf, AllOf))]
 
 
 def fields_of(condition: Filter) -> Iterator[str]:
@@ -318,23 +305,30 @@ def fields_of(condition: Filter) -> Iterator[str]:
                 yield leaf.field
 
 
-def _leaves_and_elements(condition: Filter) -> Iterator[Leaf]:
-    """Yield the conditions that a filter combines, those on one element in its place."""
-    for leaf in _leaves(condition):
-        match leaf:
-            case Same(_, within):
-                yield from _leaves_and_elements(within)
-            case _:
-                yield leaf
+def _leaves_and_elements(condition: Filter) -> list[Leaf]:
+    """Return the conditions that a filter combines, those on one element in its place."""
+    leaves = _leaves(condition)
+    if not any(isinstance(leaf, Same) for leaf in leaves):
+        return leaves
+    found: list[Leaf] = []
+    for leaf in leaves:
+        found += _leaves_and_elements(leaf.condition) if isinstance(leaf, Same) else (leaf,)
+    return found
 
 
-def _leaves(condition: Filter) -> Iterator[Leaf]:
-    """Yield the conditions that a filter combines, from left to right; one element's are one."""
-    match condition:
-        case And(children) | Or(children):
-            for child in children:
-                yield from _leaves(child)
-        case Not(child):
-            yield from _leaves(child)
-        case _:
-            yield condition
+def _leaves(condition: Filter) -> list[Leaf]:
+    """Return the conditions that a filter combines, from left to right; one element's are one.
+
+    Every search asks for them several times: a generator for each level took twice as long.
+    """
+    found: list[Leaf] = []
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (And, Or)):
+            waiting += node.children[::-1]
+        elif isinstance(node, Not):
+            waiting.append(node.child)
+        else:
+            found.append(node)
+    return found
