@@ -96,7 +96,9 @@ class TestStdinAndAddresses:
         monkeypatch.setattr("sys.stdin", Stdin)
         assert items_of(format_dispatch.read("-", ReadOptions())) == ITEMS
 
-    @pytest.mark.parametrize("content", [BOOKS.encode(), gzip.compress(BOOKS.encode())])
+    @pytest.mark.parametrize(
+        "content", [BOOKS.encode(), gzip.compress(BOOKS.encode())], ids=["text", "gzip"]
+    )
     def test_a_pipe_is_read_once(self, tmp_path: Path, content: bytes) -> None:
         """A second open of a pipe, as of <(zcat books.csv.gz), waited for ever."""
         pipe = tmp_path / "pipe"
