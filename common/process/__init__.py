@@ -3,6 +3,7 @@
 fork_server      imports programs once, then forks their processes
 python_command   how a process is started; with its parent it ends: parent_death
 logs             log lines; written by log_writer; for which requests: request_id_context
+unprinted_output  commands whose stdout is full or has no reader any more
 control_character_escaping  untrusted text, such as names, for terminals and logs
 cooperative_scheduler  long steps of an event loop take turns
 thread_pool      pools of threads; thread_priority: searches before loads and merges

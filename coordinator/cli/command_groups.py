@@ -10,6 +10,7 @@ commands is asked for.
 from __future__ import annotations
 
 import difflib
+import errno
 import gc
 import importlib
 import os
@@ -22,6 +23,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.errors import CommandError, ServiceError
+from common.process.unprinted_output import flushed_output, in_words
 from coordinator.cli.escaped_output import echo, printable_usage_errors
 
 
@@ -154,9 +156,11 @@ class CommandGroup(click.Group):
         """Parse the command line, and run the command or print what it asks for."""
         _open_closed_streams()
         try:
-            return super().main(*arguments, **options)
+            with flushed_output():
+                return super().main(*arguments, **options)
         except OSError as error:  # of a file, or of stdout: help is printed before any command runs
-            echo(f"facetd: {_in_words(error)}", err=True)
+            if error.errno != errno.EPIPE:
+                echo(f"facetd: {in_words(error)}", err=True)
         except UnicodeEncodeError as error:
             echo(f"facetd: {_unprintable(error)}", err=True)
         sys.exit(1)
@@ -244,10 +248,3 @@ def _unprintable(error: UnicodeEncodeError) -> str:
         f"the output is {error.encoding}, which has no {char!r}; "
         "PYTHONIOENCODING=utf-8 makes it UTF-8"
     )
-
-
-def _in_words(error: OSError) -> str:
-    """Return what the system refused, without the number that it has for it."""
-    if error.strerror is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -32,6 +32,7 @@ from common.data_directory import DataDirectoryError
 from common.errors import InternalError, ServiceError
 from common.process import logs
 from common.process.control_character_escaping import printable
+from common.process.unprinted_output import in_words, one_line_if_refused
 from common.setting_conversion import SettingError
 from common.setting_sources import Sources
 from common.shard_settings import ShardSettings
@@ -93,7 +94,7 @@ def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
         finally:
             environment.close()
     except _FAILURES as error:
-        report.problems.append(str(error))
+        report.problems.append(_message(error))
     return report
 
 
@@ -319,6 +320,10 @@ def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = No
         partition.close()
 
 
+def _message(error: Exception) -> str:
+    return in_words(error) if isinstance(error, OSError) else str(error)
+
+
 @click.command(name="facetd check")
 @click.option("--data-dir", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--rebuild", is_flag=True, help="Rebuild all derived data, then check.")
@@ -356,7 +361,7 @@ def _drop_damaged(folder: Path, settings: ShardSettings) -> bool:
     try:
         records = drop_damaged(folder, settings)
     except _FAILURES as error:
-        print(printable(f"{where}: {error}"))
+        print(printable(f"{where}: {_message(error)}"))
         return False
     if records:
         print(f"{where}: dropped {len(records)} damaged items, records {records}")
@@ -370,7 +375,7 @@ def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool
         try:
             rebuild_index(folder, number, settings)
         except _FAILURES as error:
-            print(printable(f"{where}: {error}"))
+            print(printable(f"{where}: {_message(error)}"))
             return 1
     report = check_index(folder, settings)
     for problem in report.problems:
@@ -382,4 +387,5 @@ def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool
 
 
 if __name__ == "__main__":
-    main()
+    with one_line_if_refused():
+        main()

@@ -31,12 +31,14 @@ from pyroaring import BitMap64
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
+from common.disk_errors import NO_ROOM
 from common.durable_files import sync_folder
 from common.errors import InternalError, StorageFull
 from common.item_placement import shards_of
 from common.json.item_scanner import STORED_LIMITS, ItemScanner
 from common.process import logs
 from common.process.fault_injection import fault
+from common.process.unprinted_output import in_words, one_line_if_refused
 from common.protocol.messages import IndexEntry
 from common.setting_conversion import SettingError
 from common.setting_sources import Sources
@@ -292,6 +294,10 @@ def _divide(items: list[bytes], places: NDArray[np.uint64], targets: Sequence[_T
             target.append([items[i] for i in mine.tolist()], places[mine])
 
 
+def _make_room(target: Path) -> str:
+    return f"; make room on the disk of {target.parent}, or name a folder on another with --output"
+
+
 @click.command(name="facetd reshard")
 @click.option("--source", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--target", type=click.Path(exists=True, path_type=Path), required=True)
@@ -301,7 +307,9 @@ def main(source: Path, target: Path, shards: int) -> None:
     logs.configure("reshard", level="warning")
     try:
         num_items = reshard(source, target, shards, ShardSettings.of(Sources.collect(os.environ)))
-    except (StorageFull, InternalError) as error:
+    except StorageFull as error:
+        reason = error.message + _make_room(target)
+    except InternalError as error:
         reason = error.message
     except (
         DataDirectoryError,
@@ -309,9 +317,10 @@ def main(source: Path, target: Path, shards: int) -> None:
         DamagedEnvironment,
         StorageFailure,
         SettingError,
-        OSError,
     ) as error:
         reason = str(error)
+    except OSError as error:
+        reason = in_words(error) + (_make_room(target) if error.errno in NO_ROOM else "")
     else:
         print(f"{num_items} items on {shards} shard{'s' if shards > 1 else ''}")
         return
@@ -320,4 +329,5 @@ def main(source: Path, target: Path, shards: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with one_line_if_refused():
+        main()

@@ -33,11 +33,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def run(command: str, redirection: str, environment: dict[str, str] | None = None) -> str:
     """Run a command with a redirection; return what it says on stderr, and its exit status."""
+    inherited = {name: one for name, one in os.environ.items() if name != "PYTHONUNBUFFERED"}
     script = f"exec '{sys.executable}' -m coordinator {command} {redirection}"
     done = subprocess.run(
         ["sh", "-c", script],
         cwd=ROOT,
-        env={**os.environ, **(environment or {})},
+        env={**inherited, **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -65,6 +66,15 @@ def test_a_result_that_cannot_be_printed_is_a_line(command: str, service: Servic
     closed = run(command, ">&-", environment)
     assert closed.endswith("0")
     assert "Traceback" not in closed
+
+
+def test_a_report_on_data_that_cannot_be_printed_is_a_line(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 1) as service:
+        client = service.client()
+        client.make_films()
+        client.close()
+    full = run(f"check --data-dir '{tmp_path / 'data'}'", ">/dev/full")
+    assert full == "facetd: No space left on device\n1"
 
 
 @pytest.mark.parametrize("command", ["--help", "man", "config"])

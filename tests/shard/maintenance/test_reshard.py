@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from common import data_directory
+from common.errors import StorageFull
 from common.protocol.write_operations_and_outcomes import Operation
+from shard.maintenance import reshard as reshard_program
 from shard.maintenance.reshard import reshard
 from shard.partition.partition import Partition
 from shard.partition.stored_index_entry import read_restored, write_restored
@@ -72,3 +76,25 @@ def test_an_index_from_a_snapshot_stays_one_that_nothing_was_written_to(tmp_path
             assert read_state(txn).seq_max == 2
         assert read_restored(environment) == 2
         environment.close()
+
+
+def test_a_full_disk_is_said_in_words_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+    for refusal in (OSError(errno.ENOSPC, "no room for a merge"), StorageFull("no room")):
+
+        def refuse(*_arguments: object, error: Exception = refusal) -> int:
+            raise error
+
+        monkeypatch.setattr(reshard_program, "reshard", refuse)
+        arguments = ["--source", "source", "--target", "target", "--shards", "2"]
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            reshard_program.main(arguments)
+        assert ended.value.code == 1
+        said = capsys.readouterr().err
+        assert "Errno" not in said
+        assert "no room" in said
+        assert said.endswith("or name a folder on another with --output\n")
