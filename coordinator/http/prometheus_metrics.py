@@ -9,8 +9,9 @@
     facetd_allocated_bytes, facetd_python_blocks       steady growth means a leak
     facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
     facetd_reader_resident_bytes{pid} …_cpu_seconds    with several coordinators
-    facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
-    facetd_shard_allocated_bytes{shard} …_python_blocks
+    facetd_disk_free_bytes, facetd_disk_size_bytes     of the data directory's disk
+    facetd_shard_up{shard} …_starts_total …_calls_in_flight …_queue_length …_resident_bytes
+    facetd_shard_corrupt_items{shard} …_allocated_bytes …_python_blocks
     facetd_shard_cache_bytes{cache,shard}
     facetd_index_items{index,shard} …_bytes …_segments …_merging …_merges_total
     facetd_index_merge_seconds_total{index,shard}
@@ -24,7 +25,9 @@ thousands, are written without them. The shards are asked for their own numbers 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -49,11 +52,20 @@ _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."
 
 
+class ShardConnection(NamedTuple):
+    """What a coordinator knows of a shard without asking it."""
+
+    num_in_flight: int
+    """Calls sent to it without a response yet."""
+    num_starts: int
+    """Times that it came to serve."""
+
+
 class WorkInProgress(NamedTuple):
     """Calls and writes that are waiting, and states in use, at this moment."""
 
-    calls: Sequence[int]
-    """By shard: calls sent to it without a response yet."""
+    shards: Sequence[ShardConnection]
+    """By ordinal."""
     writes: int
     """Batches that are not in a group yet."""
     states: int
@@ -62,6 +74,7 @@ class WorkInProgress(NamedTuple):
 
 def exposition(
     ours: Sequence[Metric],
+    data: Path,
     shards: Sequence[ProcessStatistics | None],
     index_names: Mapping[int, str],
 ) -> bytes:
@@ -71,12 +84,13 @@ def exposition(
 
     Args:
         ours: the metrics of this coordinator, as `coordinator_families` returns them.
+        data: the data directory.
         shards: statistics of each shard, None for one that is down.
         index_names: index names by number.
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Snapshot((*ours, *_shard_families(shards))))
+    registry.register(_Snapshot((*ours, *_disk_families(data), *_shard_families(shards))))
     return generate_latest(registry) + "".join(_index_lines(shards, index_names)).encode()
 
 
@@ -115,9 +129,16 @@ def _coordinator_families(
         "Calls sent to the shard and not answered yet.",
         labels=("shard",),
     )
-    for shard, number in enumerate(waiting.calls):
-        calls.add_metric((str(shard),), number)
+    starts = CounterMetricFamily(
+        "facetd_shard_starts",
+        "Times that the shard came to serve since the coordinator started.",
+        labels=("shard",),
+    )
+    for shard, connection in enumerate(waiting.shards):
+        calls.add_metric((str(shard),), connection.num_in_flight)
+        starts.add_metric((str(shard),), connection.num_starts)
     yield calls
+    yield starts
     build = GaugeMetricFamily(
         "facetd_build_info", "Always 1; the labels say what runs.", labels=("version",)
     )
@@ -171,6 +192,19 @@ def _state_families(total: Counts, waiting: WorkInProgress, started: float) -> I
         ("facetd_python_blocks", _PYTHON_BLOCKS, in_use.num_blocks),
     ):
         yield GaugeMetricFamily(name, text, value=value)
+
+
+def _disk_families(data: Path) -> Iterator[Metric]:
+    """Yield how full a disk is; nothing of one that cannot be asked."""
+    try:
+        disk = os.statvfs(data)
+    except OSError:
+        return
+    for name, text, blocks in (
+        ("facetd_disk_free_bytes", "Room on the data directory's disk.", disk.f_bavail),
+        ("facetd_disk_size_bytes", "Size of that disk.", disk.f_blocks),
+    ):
+        yield GaugeMetricFamily(name, text, value=blocks * disk.f_frsize)
 
 
 def _search_families(total: Counts) -> Iterator[Metric]:

@@ -9,7 +9,12 @@ from common.errors import Unavailable
 from common.process.glibc_malloc import resident_bytes
 from coordinator.catalog.catalog import program_version
 from coordinator.http.api_description.route import Route
-from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
+from coordinator.http.prometheus_metrics import (
+    ShardConnection,
+    WorkInProgress,
+    coordinator_families,
+    exposition,
+)
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action
@@ -136,14 +141,14 @@ async def metrics(services: Services, request: Request) -> Response:
     cluster = services.cluster
     shards = await process_statistics(services)
     waiting = WorkInProgress(
-        calls=[shard.num_in_flight for shard in cluster.shards],
+        shards=[ShardConnection(one.num_in_flight, one.epoch) for one in cluster.shards],
         writes=services.ingest.num_waiting(),
         states=cluster.horizons.num_states_in_use,
     )
     log = services.shared_log
     replica, num_away = (None, 0) if log is None else (log.state, log.peers.num_away)
     ours = coordinator_families(services.metrics, waiting, services.results, replica, num_away)
-    text = await asyncio.to_thread(exposition, ours, shards, names)
+    text = await asyncio.to_thread(exposition, ours, services.settings.data_dir, shards, names)
     return Response(text, content_type=_METRICS_TYPE)
 
 

@@ -26,7 +26,10 @@ FAMILIES = {
     "facetd_connections": "gauge",
     "facetd_writes_waiting": "gauge",
     "facetd_states_in_use": "gauge",
+    "facetd_disk_free_bytes": "gauge",
+    "facetd_disk_size_bytes": "gauge",
     "facetd_shard_up": "gauge",
+    "facetd_shard_starts": "counter",
     "facetd_shard_calls_in_flight": "gauge",
     "facetd_shard_queue_length": "gauge",
     # indexes
@@ -168,6 +171,8 @@ def test_metrics_are_whole_and_grow(services: Services, num_shards: int) -> None
     shards = {str(shard) for shard in range(num_shards)}
     assert first.labels("facetd_index_items", "shard") == shards
     assert all(first("facetd_shard_up", shard=shard) == 1 for shard in shards)
+    assert all(first("facetd_shard_starts_total", shard=shard) >= 1 for shard in shards)
+    assert 0 < first("facetd_disk_free_bytes") < first("facetd_disk_size_bytes")
     assert all(first("facetd_shard_resident_bytes", shard=shard) > 1 << 20 for shard in shards)
 
     def grown(name: str, **labels: str) -> float:

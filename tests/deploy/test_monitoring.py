@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from coordinator.routes import ROUTES
 from tests.cluster.test_metrics import FAMILIES, REPLICA_FAMILIES
 from tests.service import ROOT
 
@@ -87,6 +88,116 @@ def test_panels_do_not_overlap() -> None:
         }
         assert not own & cells, panel["title"]
         cells |= own
+
+
+SEARCHES = {
+    "GET /{index}/search",
+    "POST /{index}/search",
+    "POST /_search",
+    "POST /1/indexes/*/queries",
+    "POST /1/indexes/{indexName}/query",
+    "GET /1/indexes/{indexName}/query",
+}
+
+
+def test_latencies_are_those_of_all_kinds_of_searches() -> None:
+    known = {f"{route.method} {route.path}" for route in ROUTES}
+    asked = [rule["expr"] for rule in rules()]
+    asked += [target["expr"] for panel in panels() for target in panel["targets"]]
+    patterns = {found for one in asked for found in re.findall(r'route=~"([^"]*)"', one)}
+    assert known >= SEARCHES
+    for pattern in patterns:
+        assert {route for route in known if re.fullmatch(pattern, route)} == SEARCHES
+
+
+SHARD = '{instance="a",job="facetd",shard="0"}'
+HOST = '{instance="a",job="facetd"}'
+INDEX = '{index="films",instance="a",job="facetd",shard="0"}'
+REQUEST = 'instance="a",job="facetd",route="POST /1/indexes/*/queries"'
+WELL = {
+    f"up{HOST}": "1+0x600",
+    f"facetd_shard_up{SHARD}": "1+0x600",
+    f"facetd_shard_starts_total{SHARD}": "2+0x600",
+    f"facetd_shard_corrupt_items{SHARD}": "0+0x600",
+    f"facetd_disk_free_bytes{HOST}": "90+0x600",
+    f"facetd_disk_size_bytes{HOST}": "100+0x600",
+    f"facetd_map_used_bytes{INDEX}": "10+0x600",
+    f"facetd_map_max_bytes{INDEX}": "100+0x600",
+    f"facetd_start_time_seconds{HOST}": "0+0x600",
+    f"facetd_log_up{HOST}": "1+0x600",
+    f"facetd_log_servers{HOST}": "3+0x600",
+    f"facetd_log_servers_current{HOST}": "3+0x600",
+    f"facetd_replica_hosts_away{HOST}": "0+0x600",
+    f"facetd_replica_trouble{HOST}": "0+0x600",
+    f"facetd_replica_lag_seconds{HOST}": "0.5+0x600",
+    f"facetd_replica_differs{HOST}": "0+0x600",
+    f"facetd_replica_compared_age_seconds{HOST}": "1800+0x600",
+    f'facetd_http_requests_total{{{REQUEST},status="200"}}': "0+99x600",
+    f'facetd_http_requests_total{{{REQUEST},status="503"}}': "0+1x600",
+    f'facetd_http_request_seconds_bucket{{{REQUEST},le="0.1"}}': "0+100x600",
+    f'facetd_http_request_seconds_bucket{{{REQUEST},le="1.0"}}': "0+100x600",
+    f'facetd_http_request_seconds_bucket{{{REQUEST},le="+Inf"}}': "0+100x600",
+}
+"""What Prometheus scrapes every 30 s, for five hours, of a service that is well."""
+ILL = {
+    "FacetdDown": {f"up{HOST}": "0+0x600"},
+    "FacetdShardDown": {f"facetd_shard_up{SHARD}": "0+0x600"},
+    "FacetdShardRestarts": {f"facetd_shard_starts_total{SHARD}": "2+1x600"},
+    "FacetdDiskFillsUp": {f"facetd_disk_free_bytes{HOST}": "9+0x600"},
+    "FacetdDamagedItems": {f"facetd_shard_corrupt_items{SHARD}": "1+0x600"},
+    "FacetdErrors": {f'facetd_http_requests_total{{{REQUEST},status="503"}}': "0+10x600"},
+    "FacetdMapFillsUp": {f"facetd_map_used_bytes{INDEX}": "81+0x600"},
+    "FacetdSlow": {f'facetd_http_request_seconds_bucket{{{REQUEST},le="0.1"}}': "0+90x600"},
+    "FacetdLogLost": {f"facetd_log_up{HOST}": "0+0x600"},
+    "FacetdLogServerLost": {f"facetd_log_servers_current{HOST}": "2+0x600"},
+    "FacetdReplicaLost": {f"facetd_replica_hosts_away{HOST}": "1+0x600"},
+    "FacetdReplicaStopped": {f"facetd_replica_trouble{HOST}": "1+0x600"},
+    "FacetdReplicaLags": {f"facetd_replica_lag_seconds{HOST}": "11+0x600"},
+    "FacetdReplicasDiffer": {f"facetd_replica_differs{HOST}": "1+0x600"},
+    "FacetdReplicasNotCompared": {f"facetd_replica_compared_age_seconds{HOST}": "14401+0x600"},
+}
+"""By alert: what differs where it is to fire."""
+NEVER_SINCE_THE_START = {
+    "FacetdReplicaLags": {f"facetd_replica_lag_seconds{HOST}": "-1+0x600"},
+    "FacetdReplicasNotCompared": {f"facetd_replica_compared_age_seconds{HOST}": "-1+0x600"},
+}
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (package prometheus) is absent"
+)
+def test_each_alert_fires_and_no_other(tmp_path: Path) -> None:
+    assert ILL.keys() == {rule["alert"] for rule in rules() if "alert" in rule}
+    cases = [("", {}), *ILL.items(), *NEVER_SINCE_THE_START.items()]
+    firing = 'ALERTS{alertstate="firing"}'
+    tests = [
+        {
+            "interval": "30s",
+            "input_series": [
+                {"series": series, "values": values} for series, values in (WELL | ill).items()
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": f"count by (alertname) ({firing})",
+                    "eval_time": "5h",
+                    "exp_samples": [
+                        {"labels": f'{{alertname="{alert}"}}', "value": 1} for _ in ill
+                    ],
+                }
+            ],
+        }
+        for alert, ill in cases
+    ]
+    path = tmp_path / "tests.yml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "tests": tests}))
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(

@@ -12,7 +12,12 @@ from common.errors import Unavailable
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
 from coordinator.analytics.search_analytics import ReaderAnalytics
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
-from coordinator.http.prometheus_metrics import WorkInProgress, coordinator_families, exposition
+from coordinator.http.prometheus_metrics import (
+    ShardConnection,
+    WorkInProgress,
+    coordinator_families,
+    exposition,
+)
 from coordinator.http.reader_coordinator_reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
@@ -45,7 +50,7 @@ def test_histogram_counts_up_to_and_including_each_bound() -> None:
     assert (rows["10.0"], rows["+Inf"]) == (3.0, 4.0)
 
 
-def test_exposition_has_what_the_shards_say() -> None:
+def test_exposition_has_what_the_shards_say(tmp_path: Path) -> None:
     metrics = Metrics()
     metrics.route("GET /{index}/search").observe(200, 0.001)
     metrics.observe_search(result(), 1_000)
@@ -55,10 +60,10 @@ def test_exposition_has_what_the_shards_say() -> None:
         1, 2_000, 3, 4, True, ((7, index), (8, index), (9, index)), {"filters": 9}, 5, 6
     )
 
-    waiting = WorkInProgress([5, 0], 6, 7)
+    waiting = WorkInProgress([ShardConnection(5, 2), ShardConnection(0, 0)], 6, 7)
     names = {7: 'fi"lms\n', 8: "9"}
     ours = coordinator_families(metrics, waiting, ResultCache(0))
-    text = exposition(ours, [shard, None], names).decode()
+    text = exposition(ours, tmp_path, [shard, None], names).decode()
 
     for line in (
         'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',
@@ -79,6 +84,8 @@ def test_exposition_has_what_the_shards_say() -> None:
         'facetd_index_merge_seconds_total{index="9",shard="0"} 2.5',
         'facetd_shard_cache_bytes{cache="filters",shard="0"} 9.0',
         'facetd_shard_calls_in_flight{shard="0"} 5.0',
+        'facetd_shard_starts_total{shard="0"} 2.0',
+        'facetd_shard_starts_total{shard="1"} 0.0',
         "facetd_writes_waiting 6.0",
         "facetd_states_in_use 7.0",
         "facetd_slow_queries_total 2.0",
