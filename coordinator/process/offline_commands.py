@@ -37,7 +37,7 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest
-from common.disk_errors import NO_ROOM
+from common.disk_errors import NO_ROOM, user_name
 from common.durable_files import copy_synced, make_folder, sync_folder, write_atomically
 from common.process.control_character_escaping import printable
 from common.process.fault_injection import fault
@@ -175,7 +175,7 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
         target = ours.folder if output is None else output.absolute()
         work = target.with_name(f"{target.name}.resharding")
         if output is not None:
-            check_vacant(target)
+            check_place(target)
         elif ours.manifest.shards == num_shards:
             shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its end
             print(f"{ours.folder} has {num_shards} shards already")
@@ -294,6 +294,28 @@ def check_vacant(folder: Path) -> None:
         raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")
 
 
+def check_place(target: Path) -> None:
+    """Check, before the work starts, that a folder can be put in place by a rename.
+
+    Raises:
+        DataDirectoryError: it is not vacant, a mount point, or in a folder that this user may not
+            write to.
+    """
+    check_vacant(target)
+    if not target.is_dir():
+        return
+    if target.is_mount():
+        reason = "it is a mount point"
+    elif not os.access(target.parent, os.W_OK | os.X_OK):
+        reason = f"{user_name(os.geteuid())} may not write to {target.parent}"
+    else:
+        return
+    raise DataDirectoryError(
+        f"{target} is put in place by a rename, but {reason}; name a folder in it, such as "
+        f"{target / 'data'}"
+    )
+
+
 def _make_folder(folder: Path, target: Path) -> None:
     """Make a folder, with those above it, on the way to the target.
 
@@ -320,7 +342,7 @@ def move_snapshot(source: Path, target: Path) -> ServiceSnapshot:
         SnapshotError: the copy differs from the snapshot.
     """
     target = target.absolute()
-    check_vacant(target)
+    check_place(target)
     _make_folder(target.parent, target)
     snapshot = read_snapshot(source)
     try:
@@ -356,7 +378,7 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
         DataDirectoryError: the directory is not empty, or cannot be replaced.
     """
     data = data.absolute()
-    check_vacant(data)
+    check_place(data)
     if isinstance(source, Path) and source.is_file():
         with source.open("rb") as stream:
             return _fill(data, lambda work: _unpack(stream, work))

@@ -31,7 +31,7 @@ def backup(service: ConnectionOptions, destination: str) -> None:
     from coordinator.process import offline_commands
 
     if destination != "-":
-        offline_commands.check_vacant(Path(destination))
+        offline_commands.check_place(Path(destination).absolute())
     client = service.client()
     name = f"backup-{secrets.token_hex(6)}"
     made = client.request("POST", "/_snapshots", json.dumps({"name": name}).encode())

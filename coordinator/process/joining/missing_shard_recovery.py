@@ -65,7 +65,7 @@ class _CopiedShards(NamedTuple):
 async def fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
     """Fill an empty directory with the shards of this host; empty if the log has everything."""
     data = settings.data_dir.absolute()
-    offline_commands.check_vacant(data)
+    offline_commands.check_place(data)
     work = data.with_name(f"{data.name}.joining")
     position = Position(0, 0)
     wanted = await _shards_in_table(stream, settings)

@@ -34,7 +34,7 @@ _log = Log("replica")
 async def fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
     """Fill an empty directory from another host; or leave it empty if the log has everything."""
     data = settings.data_dir.absolute()
-    offline_commands.check_vacant(data)
+    offline_commands.check_place(data)
     give_up_at = time.monotonic() + CONNECT_SECONDS_MAX
     work = data.with_name(f"{data.name}.joining")
     taken = data.with_name(f"{data.name}.taken")

@@ -424,6 +424,23 @@ class TestRestore:
         assert refused.stderr.decode().startswith(f"facetd: cannot make {target}: Not a directory;")
         assert refused.returncode == 1
 
+    @pytest.mark.parametrize("reason", ["it is a mount point", "may not write to"])
+    def test_a_folder_that_no_rename_can_replace_is_refused_before_the_work(
+        self, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+    ) -> None:
+        target = tmp_path / "data"
+        target.mkdir()
+        monkeypatch.setattr(Path, "is_mount", lambda path: reason == "it is a mount point")
+        monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+        for work in (offline_commands.restore, offline_commands.move_snapshot):
+            with pytest.raises(DataDirectoryError, match=reason) as refused:
+                work(backup, target)
+            assert str(refused.value).endswith(f"name a folder in it, such as {target}/data")
+        with pytest.raises(DataDirectoryError, match=reason):
+            offline_commands.check_place(target)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["data"]
+        assert (backup / "snapshot.json").exists()
+
     def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
         refused = run_command("restore", str(backup), "--data-dir", str(tmp_path))
