@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from coordinator.replication.peers.peer_states import Peers
+from coordinator.replication.peers.peer_states import ASK_SECONDS, HostState, Peers
 from coordinator.snapshots.snapshots_on_disk import (
     SNAPSHOT_FORMAT,
     ServiceSnapshot,
@@ -83,3 +84,48 @@ def test_what_is_no_snapshot_is_logged_once(
     (tmp_path / "copied").rename(tmp_path / "copied.partial")
     peers._look_for_snapshots()
     assert peers._newest_snapshot == ""
+
+
+def _state(host: str, name: str) -> HostState:
+    return HostState(
+        host=host,
+        name=name,
+        version="0",
+        shards=1,
+        seq=1,
+        lag_ms=0,
+        is_serving=True,
+        trouble="",
+        compared_seq=0,
+        compared_age_s=-1,
+        num_equal=0,
+        difference="",
+        digest="",
+        snapshot_at="",
+    )
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_lost_host_is_replaced_by_a_later_one_of_its_name_only(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_beside: bool,
+) -> None:
+    peers = _peers(tmp_path)
+    monkeypatch.setattr(Peers, "own", property(lambda _: _state("b41d", "me")))
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for _ in range(3):
+        peers._note(_state("lost", "vm:3000"))
+        if is_beside:
+            peers._note(_state("other", "vm:3000"))
+        now += ASK_SECONDS
+    warnings = ["two hosts have the same name; give each its own (log_host)"] * is_beside
+    assert [one.getMessage() for one in caplog.records] == warnings
+
+    for _ in range(4):
+        now += ASK_SECONDS
+        peers._note(_state("other", "vm:3000"))
+    assert peers.num_away == is_beside
+    assert [state.host for state, _ in peers.hosts] == ["b41d", *["lost"] * is_beside, "other"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -164,6 +165,12 @@ def problems_of(state: dict[str, Any]) -> list[str]:
                 f"at entry {one['compared_seq']} others differed from {one['name']}: "
                 f"{one['difference']}"
             )
+    names = Counter(one["name"] for one in hosts)
+    problems += [
+        f"{number} hosts are called {name}: give each its own name (log_host)"
+        for name, number in names.items()
+        if number > 1
+    ]
     placement = state.get("placement")
     if placement is None:
         return problems

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -59,6 +59,14 @@ class HostState(Struct, frozen=True):
     """When its newest snapshot was made (ISO 8601); empty: it has none."""
 
 
+class _Heard(NamedTuple):
+    """What another host said last, and when (monotonic, s) it answered first and last."""
+
+    state: HostState
+    first_at: float
+    last_at: float
+
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(HostState).decode
 
@@ -76,7 +84,7 @@ class Peers:
         self._stream = host.stream
         self._settings = host.settings
         self._state_of_log = state_of_log
-        self._known: dict[str, tuple[HostState, float]] = {}
+        self._known: dict[str, _Heard] = {}
         self._newest_snapshot = ""
         self._folders: set[tuple[str, int]] = set()
         """In the folder of snapshots: their names, and when each was changed."""
@@ -157,11 +165,24 @@ class Peers:
 
     def _note(self, state: HostState) -> None:
         now = time.monotonic()
-        for host, (former, heard_at) in list(self._known.items()):
-            is_replaced = former.name == state.name and now - heard_at > 2 * ANSWER_SECONDS
-            if now - heard_at > FORGET_SECONDS or (host != state.host and is_replaced):
+        former = self._known.get(state.host)
+        first_at = now if former is None else former.first_at
+        for host, other in list(self._known.items()):
+            if host == state.host:
+                continue
+            is_silent = now - other.last_at > 2 * ANSWER_SECONDS
+            has_same_name = other.state.name == state.name
+            # One that answered beside the other does not take its place.
+            is_replaced = has_same_name and is_silent and other.last_at < first_at
+            if now - other.last_at > FORGET_SECONDS or is_replaced:
                 del self._known[host]
-        self._known[state.host] = (state, now)
+            elif former is None and has_same_name:
+                _log.warning(
+                    "two hosts have the same name; give each its own (log_host)",
+                    name=state.name,
+                    hosts=f"{host}, {state.host}",
+                )
+        self._known[state.host] = _Heard(state, first_at, now)
 
     @property
     def hosts(self) -> list[tuple[HostState, float]]:
@@ -169,9 +190,10 @@ class Peers:
         now = time.monotonic()
         own = self.own
         others = [
-            (state, now - heard_at) for host, (state, heard_at) in self._known.items()
+            (heard.state, now - heard.last_at)
+            for host, heard in self._known.items()
             if host != own.host
-        ]  # fmt: skip
+        ]
         return sorted([(own, 0.0), *others], key=lambda one: (one[0].name, one[0].host))
 
     @property

@@ -33,3 +33,9 @@ def test_a_host_that_was_killed_a_moment_ago_is_not_shown_as_serving() -> None:
 
 def test_a_host_that_is_gone_is_away() -> None:
     assert _host_row(_host(silent_s=75, is_away=True))[1:4] == ("AWAY 75 s", "7", "-")
+
+
+def test_hosts_of_the_same_name_need_attention() -> None:
+    hosts = [_host(name=name) for name in ("vm:3000", "b:3000", "vm:3000")]
+    found = problems_of({"log": {"is_up": True, "servers": []}, "hosts": hosts})
+    assert found == ["2 hosts are called vm:3000: give each its own name (log_host)"]
