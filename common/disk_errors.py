@@ -72,9 +72,11 @@ def _permission_remedy(path: Path, folder: Path | None) -> str:
         if folder is not None and path.parent.is_relative_to(folder):
             return _permission_remedy(path.parent, folder)  # which refused to have it made
         return f"make it for {user}, who runs this process: install -d -o {user} {_quoted(path)}"
-    except OSError:  # a folder on the way to it
-        is_root = path == path.parent
-        return "look at its permissions" if is_root else _permission_remedy(path.parent, folder)
+    except OSError:
+        barrier = _barrier(path)
+        if folder is None or not barrier.is_relative_to(folder):
+            return f"let {user}, who runs this process, pass through {barrier} (its permissions)"
+        return _permission_remedy(barrier, folder)
     whole = _quoted(folder if folder is not None and path.is_relative_to(folder) else path)
     if owner == os.geteuid():
         return f"let {user}, who owns it and runs this process, use it (chmod -R u+rwX {whole})"
@@ -82,6 +84,17 @@ def _permission_remedy(path: Path, folder: Path | None) -> str:
         f"{path} belongs to {user_name(owner)}, and this process runs as {user}: start it as the "
         f"owner, or give {user} the files (chown -R {user} {whole})"
     )
+
+
+def _barrier(path: Path) -> Path:
+    """Return the folder on the way to a path that lets nothing through."""
+    for folder in path.parents:
+        try:
+            folder.stat()
+        except OSError:
+            continue
+        return folder
+    return path
 
 
 def user_name(number: int) -> str:

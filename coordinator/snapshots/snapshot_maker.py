@@ -314,7 +314,7 @@ def refused_folder(folder: Path) -> str | None:
             raise _error_of(errno.ENOTDIR, nearest)
         if not os.access(nearest, os.W_OK | os.X_OK):
             is_read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
-            raise _error_of(errno.EROFS if is_read_only else errno.EACCES, nearest)
+            raise _error_of(errno.EROFS if is_read_only else errno.EACCES, folder)
     except OSError as error:
         return _refused(folder, error)
     return None

@@ -42,6 +42,26 @@ def test_files_of_another_user_are_given_away_with_their_folder(
     assert remedy_of(refused(file), tmp_path / "other").endswith(f"(chown -R {OTHER} '{file}')")
 
 
+def test_a_folder_on_the_way_is_not_given_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`chown -R` of /root was the advice for a data directory below it."""
+    data = tmp_path / "data"
+    stat = Path.stat
+
+    def stop(path: Path, **options: bool) -> os.stat_result:
+        if path.is_relative_to(data):
+            raise refused(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stop)
+    monkeypatch.setattr(os, "geteuid", lambda: OTHER)
+    for folder in (data, None):
+        assert remedy_of(refused(data / "MANIFEST.json"), folder) == (
+            f"let {OTHER}, who runs this process, pass through {tmp_path} (its permissions)"
+        )
+
+
 def test_what_does_not_exist_is_made_for_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from common import data_directory
+from common.disk_errors import user_name
 from common.errors import InternalError, InvalidRequest, StorageFull
 from coordinator.settings import Settings
 from coordinator.snapshots import snapshot_maker
@@ -56,7 +57,7 @@ def test_a_folder_that_will_refuse_snapshots_is_known_before_one_is_made(
     reason = refused_folder(folder)
     assert reason is not None
     assert reason.startswith(f"cannot write to {folder}: Permission denied; ")
-    assert "chmod" in reason
+    assert reason.endswith(f"install -d -o {user_name(os.geteuid())} {folder}")
 
 
 async def test_a_snapshot_in_a_file_is_refused_with_the_remedy(
