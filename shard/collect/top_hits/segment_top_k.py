@@ -37,6 +37,7 @@ from shard.collect.top_hits.sort_levels import (
 )
 from shard.query.matches import Matches
 from shard.segment.columns.distance_columns import DistanceColumn
+from shard.segment.columns.joint_orders import Direction, joint_order
 from shard.segment.columns.number_columns import split_number
 from shard.segment.columns.sort_columns import MISSING_KEY, Permutation, SortColumn
 from shard.segment.doc_sets import has_bit
@@ -184,6 +185,7 @@ class SegmentOrder:
         self, snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
     ) -> None:
         self._request = request
+        self._snapshot = snapshot
         self._has_scores = request.has_scores
         self._columns: dict[tuple[int, int], SortColumn] = {}
         self._has_minors: list[bool] = []
@@ -306,20 +308,19 @@ class SegmentOrder:
         # Matches are spread evenly in expectation: k of them take k · num_docs / count steps.
         if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
             return matches, False
-        permutation: Permutation | None = column.permutation()
+        permutation, is_backward, is_ordered_within = self._permutation(ordinal, matches.view)
         if permutation is None:
             return matches, False
-        is_ordered_within = self._are_runs_in_order(matches.view)
         if not len(permutation.docs) and is_ordered_within:
             return self._first_by_place(matches, k), True
-        if not is_ordered_within and _is_first_run_long(permutation, key.is_descending):
+        if not is_ordered_within and _is_first_run_long(permutation, is_backward):
             return matches, False
         found = np.empty(count // _FOUND_SHARE, np.uint32)
         num_found = _walk(
             permutation,
             matches.words,
             k,
-            key.is_descending,
+            is_backward,
             is_ordered_within,
             int(_WALK_LUCK * _WALK_STEPS_MAX * count),
             found,
@@ -328,14 +329,40 @@ class SegmentOrder:
             return matches, False
         return Matches(matches.view, docs=found[:num_found]), is_ordered_within
 
-    def _are_runs_in_order(self, view: SegmentView) -> bool:
-        """Return whether ascending documents break all ties of the first key."""
-        return (
-            len(self._request.sort) == 1
-            and not self._has_scores
-            and not self._has_minors[0]
-            and are_places_ascending(view)
-        )
+    def _permutation(
+        self, ordinal: int, view: SegmentView
+    ) -> tuple[Permutation | None, bool, bool]:
+        """Return the documents of a segment by all keys if that is at hand, else by the first.
+
+        Returns:
+            (the documents; whether the first come last; whether they ascend where all keys are
+            equal, and that breaks the ties).
+        """
+        keys = self._request.sort
+        breaks_ties = not self._has_scores and are_places_ascending(view)
+        columns = self._joined_columns(ordinal)
+        if columns is not None:
+            directions = [Direction(key.is_descending, key.is_missing_first) for key in keys]
+            permutation = joint_order(columns, directions).permutation()
+            if permutation is not None:
+                return permutation, False, breaks_ties
+        is_whole = len(keys) == 1 and not self._has_minors[0]
+        permutation = self._columns[0, ordinal].permutation()
+        return permutation, keys[0].is_descending, breaks_ties and is_whole
+
+    def _joined_columns(self, ordinal: int) -> list[SortColumn] | None:
+        """Return the columns of all keys if they are several, and each compares one field alone."""
+        keys = self._request.sort
+        if len(keys) < 2 or any(self._has_minors):
+            return None
+        columns = []
+        for k, key in enumerate(keys):
+            column = self._columns.get((k, ordinal))
+            is_plain = type(column) is SortColumn and key.within is None
+            if not is_plain or column is None or _field_of(self._snapshot, key) is None:
+                return None
+            columns.append(column)
+        return columns
 
     def _positions_after(
         self, levels: Sequence[Level], after: tuple[Any, ...], count: int

@@ -11,6 +11,7 @@ text_ordinal_preparation  those that are made before a search needs them
 iso_dates          dates among texts: when they are
 cached_date_seconds  the same as a column of seconds, for boosts
 sort_columns       document → a key that compares as an integer
+joint_orders       documents by several of these
 columns_carried_over_merges  what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value
 text_hashes        text → 64 bits, the same in all segments and shards

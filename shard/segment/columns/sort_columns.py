@@ -146,7 +146,49 @@ class Permutation(NamedTuple):
     """Whether a document's key differs from that of the document before."""
 
 
-class SortColumn:
+class Permuted:
+    """Something that orders the documents of a segment, with their permutation once it is made.
+
+    Attributes:
+        num_docs: of the segment.
+        serial: names it.
+    """
+
+    __slots__ = ("__weakref__", "_uses", "num_docs", "serial")
+
+    def __init__(self, num_docs: int) -> None:
+        self.num_docs = num_docs
+        self.serial = next(_serials)
+        self._uses = 0
+
+    def permutation(self) -> Permutation | None:
+        """Return the documents in order, if already built.
+
+        Otherwise counts a use, and schedules a background build after enough of them. Cost: 15-160
+        ns a document and field, on another thread; memory 5 bytes a document, in the LRU cache.
+        """
+        key = ("permutation", self.serial)
+        permutation: Permutation | None = COLUMN_CACHE.get(key)
+        if permutation is None and COLUMN_CACHE.takes(_PERMUTATION_BYTES * self.num_docs):
+            self._uses += 1
+            if self._uses >= PERMUTATION_USES_MIN:
+                self._uses = 0  # after an eviction, it counts again
+                BACKGROUND_TASKS.add(key, self, Permuted.make_permutation)
+        return permutation
+
+    def make_permutation(self) -> None:
+        """Sort the documents and cache their order."""
+        permutation = self._sorted_docs()
+        if permutation is not None:
+            num_bytes = permutation.docs.nbytes + permutation.is_first.nbytes
+            COLUMN_CACHE.put(("permutation", self.serial), permutation, num_bytes, self)
+
+    def _sorted_docs(self) -> Permutation | None:
+        """Return the documents in order; None if that is not known any more."""
+        raise NotImplementedError
+
+
+class SortColumn(Permuted):
     """The order of one field in one segment.
 
     Attributes:
@@ -160,16 +202,12 @@ class SortColumn:
     """
 
     __slots__ = (
-        "__weakref__",
         "_by_doc",
         "_missing",
         "_numbers",
-        "_permutation_key",
-        "_uses",
         "are_keys_global",
         "has_several",
         "minor_keys",
-        "num_docs",
         "size",
         "texts",
     )
@@ -184,7 +222,7 @@ class SortColumn:
         texts: TextColumn | None = None,
         has_several: bool = False,
     ) -> None:
-        self.num_docs = num_docs
+        super().__init__(num_docs)
         self.has_several = has_several
         self._numbers = numbers
         self._by_doc = by_doc
@@ -194,8 +232,6 @@ class SortColumn:
         self._missing = float("nan")
         if numbers is not None and numbers.dtype.kind == "i":
             self._missing = float(np.iinfo(numbers.dtype).min)
-        self._uses = 0
-        self._permutation_key = ("permutation", next(_serials))
         self.size = 64 + (0 if by_doc is None else by_doc.nbytes)
 
     def keys(
@@ -278,22 +314,8 @@ class SortColumn:
         key = int(ordered_keys(np.array([double + 0.0]))[0])
         return key, key + 1, residual
 
-    def permutation(self) -> Permutation | None:
-        """Return the documents by key, if already built.
-
-        Otherwise counts a use, and schedules a background build after enough of them. Cost: 15-160
-        ns a document, on another thread; memory 5 bytes a document, in the LRU cache.
-        """
-        permutation: Permutation | None = COLUMN_CACHE.get(self._permutation_key)
-        if permutation is None and COLUMN_CACHE.takes(_PERMUTATION_BYTES * self.num_docs):
-            self._uses += 1
-            if self._uses >= PERMUTATION_USES_MIN:
-                self._uses = 0  # after an eviction, it counts again
-                BACKGROUND_TASKS.add(self._permutation_key, self, SortColumn.make_permutation)
-        return permutation
-
-    def make_permutation(self) -> None:
-        """Sort the documents by key and cache their order."""
+    def _sorted_docs(self) -> Permutation:
+        """Return the documents that have a value, by ascending key."""
         docs = np.arange(self.num_docs, dtype=np.uint32)
         keys = self.keys(docs, is_descending=False, is_missing_first=False)
         order = np.argsort(keys)
@@ -306,9 +328,7 @@ class SortColumn:
         packed = np.cumsum(is_first, dtype=np.uint64) << np.uint64(32)
         packed |= order[:num_values].astype(np.uint64)
         packed.sort()
-        permutation = Permutation(packed.astype(np.uint32), is_first)
-        num_bytes = permutation.docs.nbytes + is_first.nbytes
-        COLUMN_CACHE.put(self._permutation_key, permutation, num_bytes, self)
+        return Permutation(packed.astype(np.uint32), is_first)
 
 
 @kernel(inline=True)

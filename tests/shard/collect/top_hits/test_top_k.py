@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.collect.top_hits import hits_and_sort_values as hits_module
 from shard.collect.top_hits import segment_top_k
 from shard.collect.top_hits.hits_and_sort_values import Hits, packed_sort_values, sort_values
+from shard.collect.top_hits.sort_levels import FieldLevel
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
-from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
+from shard.segment.columns.joint_orders import Direction, joint_order
+from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, SortColumn, sort_column
 from shard.segment.doc_records_and_places import records_of
+from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)
@@ -66,6 +70,13 @@ def all_matches(world: World, scores: dict[int, float] | None) -> list[Matches]:
         values = np.array([scores[record] for record in records], np.float64)
         parts.append(Matches(view, docs=docs, scores=values))
     return parts
+
+
+def scores_of_docs(
+    view: SegmentView, scores: dict[int, float], docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the scores of some documents of a segment, given those of the records."""
+    return np.array([scores[one] for one in records_of(view.segment, docs).tolist()])
 
 
 def type_rank(value: Any) -> int:
@@ -261,6 +272,60 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
     assert records(hits) == expected[:10]
 
 
+@pytest.mark.parametrize("cuts", [(), (12_000,)])
+@pytest.mark.parametrize("with_query", [False, True])
+@pytest.mark.parametrize(
+    "sort",
+    [
+        (SortKey("flag", True), SortKey("price", False)),
+        (SortKey("year", False), SortKey("price", True, True), SortKey("flag", False)),
+        (SortKey("price", True), SortKey("year", True)),
+    ],
+)
+def test_the_first_by_several_keys_are_found_by_their_joint_order(
+    sort: tuple[SortKey, ...],
+    with_query: bool,
+    cuts: Sequence[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = large_world(cuts)
+    scores = {record: float(record % 3) for _, record, _ in world.live} if with_query else None
+    whole = all_matches(world, scores)
+    matches = [Matches(part.view, words=part.words) for part in whole]
+    for part in matches:
+        if scores is not None:
+            part.scorer = partial(scores_of_docs, part.view, scores)
+    asked = request(sort, with_query=with_query)
+    for _ in range(PERMUTATION_USES_MIN):
+        select_hits(world.snapshot, matches, asked, 10)
+    BACKGROUND_TASKS.run_all()
+    num_compared: list[int] = []
+    keys_of = FieldLevel.keys
+
+    def noting(self: FieldLevel, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        keys = keys_of(self, positions)
+        num_compared.append(len(keys))
+        return keys
+
+    monkeypatch.setattr(FieldLevel, "keys", noting)
+    hits = select_hits(world.snapshot, matches, asked, 10)
+    expected = expected_order(world, sort, scores, False)[:10]
+    assert records(hits) == [record for _, record, _ in expected]
+    assert max(num_compared, default=0) < 200
+
+
+def test_columns_that_are_gone_have_no_joint_order() -> None:
+    columns = [SortColumn(100, by_doc=np.arange(100, dtype=np.uint64)) for _ in range(2)]
+    up, down = Direction(False, False), Direction(True, False)
+    order = joint_order(columns, (up, up))
+    assert joint_order(columns, (up, up)) is order
+    assert joint_order(columns, (up, down)) is not order
+    assert joint_order(columns[::-1], (up, up)) is not order
+    del columns[1]
+    order.make_permutation()
+    assert order.permutation() is None
+
+
 @pytest.mark.parametrize("num_brands", [2, 40])
 @pytest.mark.parametrize("has_permutation", [False, True])
 def test_scores_that_only_break_ties_of_several_keys_are_computed_for_few(
@@ -282,7 +347,7 @@ def test_scores_that_only_break_ties_of_several_keys_are_computed_for_few(
     def scoring(part: Matches) -> Matches:
         def score(docs: NDArray[np.uint32]) -> NDArray[np.float64]:
             scored.append(docs.tolist())
-            return np.array([scores[one] for one in records_of(part.view.segment, docs).tolist()])
+            return scores_of_docs(part.view, scores, docs)
 
         return Matches(part.view, words=part.words, scorer=score)
 
