@@ -5,7 +5,8 @@ clock time is never used: it jumps.
 
 In a shard the deadline of the present call is a context variable. Work that may take long calls
 `check_call` between its steps, at any depth of the call; it is abandoned once no caller waits for
-it.
+it. That is so when the deadline has passed, and from the moment when the caller gives up
+(`Deadline.end_now`): the next check finds it out, on whichever thread.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from msgspec import Struct
 from common.errors import DeadlineExceeded
 
 
-class Deadline(Struct, frozen=True, gc=False):
+class Deadline(Struct, gc=False):
     """A moment by which a response is due.
 
     Attributes:
-        at: seconds on `time.monotonic`.
+        at: seconds on `time.monotonic`; changes only by `end_now`.
     """
 
     at: float
@@ -48,6 +49,10 @@ class Deadline(Struct, frozen=True, gc=False):
     def has_passed(self) -> bool:
         """Whether it is too late."""
         return time.monotonic() >= self.at
+
+    def end_now(self) -> None:
+        """Let it have passed: the caller waits no longer."""
+        self.at = float("-inf")
 
     def check(self) -> None:
         """Raise `DeadlineExceeded` if it is too late."""

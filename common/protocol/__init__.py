@@ -20,6 +20,9 @@ What both sides rely on:
   long the caller waits, does not start a read that comes too late, and handlers poll
   `common.deadline.check_call`. A write always runs to its end. After a late *write* the client
   closes the connection: later calls must not be applied after a write whose outcome is unknown.
+- Nor does a read go on whose caller has given up, because its own client left or another shard
+  failed: `give_up` names such calls. The server drops those that wait, and lets the deadline of
+  those that run have passed. When a connection ends, its reads are given up too.
 - A frame over the limit, an undecodable frame or a response to a call that was never made closes
   the connection. When a connection ends, for any reason, every call in flight fails at once with
   `Unavailable`; whether a write among them was applied is unknown.

@@ -13,6 +13,7 @@ costs 8 µs in all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 import socket
@@ -41,8 +42,8 @@ from common.protocol.framing import (
     decode_response,
     encode_request,
 )
-from common.protocol.messages import Hello, Welcome
-from common.protocol.methods import HELLO, Method
+from common.protocol.messages import GivenUpCalls, Hello, Welcome
+from common.protocol.methods import GIVE_UP, HELLO, Method
 
 CALLS_IN_FLIGHT_MAX = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
@@ -68,9 +69,8 @@ class _Call(msgspec.Struct, frozen=True):
     """A call that waits for its response."""
 
     future: asyncio.Future[Any]
-    decode: Callable[[Any], Any] | None
+    method: Method[Any, Any]
     expires_at: float
-    method: str
     is_write: bool
 
 
@@ -227,7 +227,7 @@ class RpcClient(asyncio.Protocol):
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
         future: asyncio.Future[R] = self._loop.create_future()
         expires_at = self._loop.time() + timeout_ms / 1000
-        self._calls[msgid] = _Call(future, method.decode_result, expires_at, method.name, is_write)
+        self._calls[msgid] = _Call(future, method, expires_at, is_write)
         if self._timer is None or expires_at < self._timer_at:
             self._set_timer(expires_at)
         if attachment or (is_write and self._outgoing):
@@ -253,6 +253,25 @@ class RpcClient(asyncio.Protocol):
             self._loop.call_soon(self._pump, context=Context())
             self._is_pumping = True
             return
+
+    def give_up_cancelled(self) -> None:
+        """Forget the reads whose futures are cancelled, and let the server end them.
+
+        A caller that cancels futures calls this. It walks through all calls in flight: a callback
+        of each future would find the cancelled ones sooner, and cost every call something.
+        """
+        given_up = [
+            msgid
+            for msgid, call in self._calls.items()
+            if call.future.cancelled() and call.method.can_be_given_up
+        ]
+        if not given_up:
+            return
+        for msgid in given_up:
+            del self._calls[msgid]
+        with contextlib.suppress(Unavailable):  # too much is unsent already
+            told = self.call(GIVE_UP, GivenUpCalls(tuple(given_up)))
+            told.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     @property
     def num_in_flight(self) -> int:
@@ -319,17 +338,19 @@ class RpcClient(asyncio.Protocol):
         if call is None:
             if response.msgid >= self._next_msgid:
                 raise FrameError(f"an answer to call {response.msgid}, which was never made")
-            return  # too late: its deadline has passed
+            return  # too late: its deadline has passed, or it was given up
         future = call.future
         if response.error is not None:
             if not future.done():
                 future.set_exception(decode_error(response.error))
             return
+        decode = call.method.decode_result
         try:
-            result = None if call.decode is None else call.decode(response.result)
+            result = None if decode is None else decode(response.result)
         except UNDECODABLE as error:
-            self._fail(call, f"{self.name} sent a result of {call.method} that cannot be read")
-            raise FrameError(f"undecodable result of {call.method}: {error}") from error
+            name = call.method.name
+            self._fail(call, f"{self.name} sent a result of {name} that cannot be read")
+            raise FrameError(f"undecodable result of {name}: {error}") from error
         if not future.done():  # the caller may have given up
             future.set_result(result)
 
@@ -364,7 +385,7 @@ class RpcClient(asyncio.Protocol):
             late_write = late_write or call.is_write
             if not call.future.done():
                 call.future.set_exception(
-                    DeadlineExceeded(f"{self.name} did not answer {call.method} in time")
+                    DeadlineExceeded(f"{self.name} did not answer {call.method.name} in time")
                 )
         if late_write:
             self._end("a write was not answered in time")
@@ -389,6 +410,7 @@ class RpcClient(asyncio.Protocol):
             self._challenge.exception()  # marks it as retrieved, if no call waits for it
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            self._fail(call, f"{self.name} went away before it answered {call.method}: {reason}")
+            name = call.method.name
+            self._fail(call, f"{self.name} went away before it answered {name}: {reason}")
         if self._on_close is not None:
             self._on_close(reason)

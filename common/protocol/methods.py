@@ -28,6 +28,7 @@ from common.protocol.messages import (
     FingerprintResponse,
     GetRequest,
     GetResponse,
+    GivenUpCalls,
     GroupOutcomesRequest,
     Hello,
     HostProgress,
@@ -71,11 +72,14 @@ class Method(Generic[P, R]):
         name: on the wire.
         params: struct of the params; NoneType for a method without.
         result: struct of the result; NoneType for a method without.
+        can_be_given_up: whether the server ends a call that its caller has given up: a read that
+            may take long.
     """
 
     name: str
     params: type[P]
     result: type[R]
+    can_be_given_up: bool = False
 
     @cached_property
     def decode_params(self) -> Callable[[Any], P] | None:
@@ -91,6 +95,9 @@ class Method(Generic[P, R]):
 HELLO: Final = Method("hello", Hello, Welcome)
 """The first frame of every connection."""
 
+GIVE_UP: Final = Method("give_up", GivenUpCalls, NoneType)
+"""Which calls the client has given up; every connection takes it itself (`server`)."""
+
 PING: Final = Method("ping", NoneType, NoneType)
 OPENING: Final = Method("opening", NoneType, OpeningStatistics)
 """How far the start has come; served before the catalog has arrived."""
@@ -99,14 +106,18 @@ CATALOG: Final = Method("catalog", CatalogUpdate, NoneType)
 PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
 """Build a revision in the background."""
 
-STATISTICS: Final = Method("statistics", StatisticsRequest, StatisticsResponse)
-TERMS: Final = Method("terms", TermsRequest, TermsResponse)
+STATISTICS: Final = Method(
+    "statistics", StatisticsRequest, StatisticsResponse, can_be_given_up=True
+)
+TERMS: Final = Method("terms", TermsRequest, TermsResponse, can_be_given_up=True)
 """Words of the index near a text; see `shard.query.spelling.completions_and_near_spellings`."""
-SEARCH: Final = Method("search", SearchRequest, SearchResponse)
-FETCH: Final = Method("fetch", FetchRequest, FetchResponse)
+SEARCH: Final = Method("search", SearchRequest, SearchResponse, can_be_given_up=True)
+FETCH: Final = Method("fetch", FetchRequest, FetchResponse, can_be_given_up=True)
 GET: Final = Method("get", GetRequest, GetResponse)
 FIELD_NAMES: Final = Method("field_names", FieldNamesRequest, FieldNamesResponse)
-FACET_VALUES: Final = Method("facet_values", FacetValuesRequest, FacetValuesResponse)
+FACET_VALUES: Final = Method(
+    "facet_values", FacetValuesRequest, FacetValuesResponse, can_be_given_up=True
+)
 
 APPLY: Final = Method("apply", ApplyRequest, ApplyResponse)
 APPLY_JOINED: Final = Method("apply_joined", JoinedGroups, ApplyResponse)

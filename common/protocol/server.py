@@ -44,8 +44,8 @@ from common.protocol.framing import (
     encode_challenge,
     encode_response,
 )
-from common.protocol.messages import Hello
-from common.protocol.methods import HELLO, Method
+from common.protocol.messages import GivenUpCalls, Hello
+from common.protocol.methods import GIVE_UP, HELLO, Method
 
 HANDSHAKE_SECONDS = 5.0
 """Time within which a new connection must send an acceptable `hello`."""
@@ -231,6 +231,22 @@ class _Transit:
         return difference - self._fastest
 
 
+class _UnderWay(msgspec.Struct, frozen=True):
+    """A call without a response yet."""
+
+    future: asyncio.Future[Any]
+    method: Method[Any, Any]
+    deadline: Deadline
+
+    def give_up(self) -> bool:
+        """End it as soon as that is possible; return False for one that runs to its end."""
+        if not self.method.can_be_given_up or self.deadline is NEVER:
+            return False
+        self.deadline.end_now()
+        self.future.cancel()
+        return True
+
+
 class ServerConnection(asyncio.Protocol):
     """One accepted connection.
 
@@ -246,6 +262,8 @@ class ServerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._transit = _Transit()
+        self._under_way: dict[int, _UnderWay] = {}
+        self._giving_up = Handler(GIVE_UP, self._give_up)
         self.is_known = False
         self.is_reader = False
         self.is_owner = False
@@ -258,9 +276,10 @@ class ServerConnection(asyncio.Protocol):
         self._write(encode_challenge(self._nonce))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let calls in flight finish (a write is complete or absent); the response goes nowhere."""
+        """Give reads up; let other calls finish: a write is complete or absent."""
         self._transport = None
         self._server.let_go(self)
+        self._give_up(GivenUpCalls(tuple(self._under_way)))
 
     def pause_writing(self) -> None:
         """Stop reading calls from a peer that does not read its responses."""
@@ -371,8 +390,10 @@ class ServerConnection(asyncio.Protocol):
         try:
             handler = server.handlers[request.method]
         except KeyError:
-            self._answer_error(msgid, InvalidRequest(f"there is no method {request.method!r}"))
-            return
+            if request.method != GIVE_UP.name:
+                self._answer_error(msgid, InvalidRequest(f"there is no method {request.method!r}"))
+                return
+            handler = self._giving_up
         decode = handler.method.decode_params
         try:
             params = None if decode is None else decode(request.params)
@@ -390,11 +411,19 @@ class ServerConnection(asyncio.Protocol):
         if isinstance(result, _UNFINISHED):
             server.begin_call(self.is_reader)
             future: asyncio.Future[Any] = asyncio.ensure_future(cast(Awaitable[Any], result))
+            self._under_way[msgid] = _UnderWay(future, handler.method, deadline)
             future.add_done_callback(partial(self._answer_later, msgid, request.method, started))
             return
         self._answer(msgid, result, request.method)
         if server.slow_seconds:
             self._note_slow(request.method, started)
+
+    def _give_up(self, calls: GivenUpCalls) -> None:
+        """End calls that their callers have given up, as far as they can be ended."""
+        for msgid in calls.msgids:
+            call = self._under_way.get(msgid)
+            if call is not None and call.give_up():
+                del self._under_way[msgid]
 
     def _answer_later(
         self, msgid: int, method: str, started: float, future: asyncio.Future[Any]
@@ -403,6 +432,10 @@ class ServerConnection(asyncio.Protocol):
         self._server.finish_call(self.is_reader)
         if self._server.slow_seconds:
             self._note_slow(method, started)
+        if self._under_way.pop(msgid, None) is None:  # given up
+            if not future.cancelled():
+                future.exception()  # else asyncio logs that nothing retrieved it
+            return
         if future.cancelled():
             self._answer_error(msgid, Unavailable("the shard is stopping"), method)
         elif (error := future.exception()) is not None:

@@ -3,6 +3,8 @@
 A failed shard fails the whole call (and is named), unless the request allows partial results: then
 its slot in the list is None, and the response must say so. Nothing is ever left out silently.
 
+Shards end what they still do for a call whose caller is gone, or that has failed on another shard.
+
 Costs: two futures and no task; for two shards 3 µs on top of the calls themselves.
 """
 
@@ -111,7 +113,7 @@ async def gather_each(
         if first_error is not None and num_answered == 0:
             raise first_error  # no shard responded: there is no partial result either
     except BaseException:
-        _release(calls)
+        _release(cluster, calls)
         raise
     return results
 
@@ -141,14 +143,16 @@ async def call_all(
             calls.append(cluster.shards[shard].call(method, shard_params, timeout_ms))
         return [await call for call in calls]
     except BaseException:
-        _release(calls)
+        _release(cluster, calls)
         raise
 
 
-def _release(calls: Sequence[asyncio.Future[Any] | None]) -> None:
-    """Cancel calls in flight; retrieve the exceptions of those that failed after the first."""
+def _release(cluster: Cluster, calls: Sequence[asyncio.Future[Any] | None]) -> None:
+    """Give up calls in flight; retrieve the exceptions of those that failed after the first."""
     for call in calls:
         if call is not None and not call.done():
             call.cancel()
         elif call is not None and not call.cancelled():
             call.exception()
+    for shard in cluster.shards:
+        shard.give_up_cancelled()

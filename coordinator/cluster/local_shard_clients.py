@@ -100,6 +100,12 @@ class LocalShards:
             raise Unavailable(f"shard {shard} has been moved to another host")
         return client.call(method, params, timeout_ms)
 
+    def give_up_cancelled(self, shard: int) -> None:
+        """Let a shard end reads whose futures are cancelled."""
+        client = self.clients.get(shard)
+        if client is not None:
+            client.give_up_cancelled()
+
     def num_in_flight(self, shard: int) -> int:
         """Calls of a shard that await a response."""
         client = self.clients.get(shard)

@@ -165,6 +165,11 @@ class ShardClient:
             self.on_call(method.name, call)
         return call
 
+    def give_up_cancelled(self) -> None:
+        """Let the shard end reads whose futures are cancelled; see `RpcClient`."""
+        if self._client is not None:
+            self._client.give_up_cancelled()
+
     def call_opening(self, method: Method[P, R], params: P, timeout_ms: int) -> asyncio.Future[R]:
         """Call a method (such as `catalog`) that a shard serves before it is SERVING."""
         if self._client is None:

@@ -87,6 +87,10 @@ class ShardHost(Protocol):
         """
         ...
 
+    def give_up_cancelled(self, shard: int) -> None:
+        """Let a shard end reads whose futures are cancelled."""
+        ...
+
     def num_in_flight(self, shard: int) -> int:
         """Return how many calls of a shard await a response."""
         ...
@@ -217,7 +221,7 @@ class PlacedShard:
         except Unavailable as error:
             raise self._translated(error, route) from error
         if route is not None and route.may_repeat:
-            call = self._translating(call, route)
+            call = self._translating(call, route, host)
         if self.on_call is not None:
             self.on_call(method.name, call)
         return call
@@ -247,7 +251,14 @@ class PlacedShard:
             return ReplicaLost(error.message)
         return error
 
-    def _translating(self, call: asyncio.Future[R], route: ReadRoute) -> asyncio.Future[R]:
+    def give_up_cancelled(self) -> None:
+        """Let the hosts end reads whose futures are cancelled."""
+        for host in self._placed.hosts:
+            host.give_up_cancelled(self.shard)
+
+    def _translating(
+        self, call: asyncio.Future[R], route: ReadRoute, host: ShardHost
+    ) -> asyncio.Future[R]:
         """Return a future of the same response, with errors translated."""
         translated: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
@@ -267,6 +278,7 @@ class PlacedShard:
         def give_up(translated: asyncio.Future[R]) -> None:
             if translated.cancelled():
                 call.cancel()
+                host.give_up_cancelled(self.shard)
 
         call.add_done_callback(pass_on)
         translated.add_done_callback(give_up)

@@ -6,7 +6,7 @@
 
 A thousand slow searches of one index delay those of another by one search, not by a thousand. The
 threads have a lower priority than the event loop, which serves the fast reads. A read whose caller
-has given up before its turn is not started.
+gives up before its turn is dropped; one that runs ends where it checks its deadline.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from common.deadline import check_call
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from common.process.thread_priority import run_after_searches
+from common.process.uncancelled_waiting import until_done
 
 READERS: Final = 3
 READERS_OF_ONE_INDEX: Final = READERS - 1
@@ -28,11 +29,21 @@ READERS_OF_ONE_INDEX: Final = READERS - 1
 T = TypeVar("T")
 
 
-class _Read(NamedTuple):
-    """A read that waits for its turn."""
+class _Read:
+    """A read, from its call to its outcome.
 
-    function: Callable[[], Any]
-    outcome: asyncio.Future[Any]
+    Attributes:
+        function: on a thread.
+        outcome: for the caller.
+        running: done when the thread is; None before the read's turn.
+    """
+
+    __slots__ = ("function", "outcome", "running")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.running: asyncio.Future[Any] | None = None
 
 
 class Readers:
@@ -47,6 +58,9 @@ class Readers:
     async def run(self, index: int, function: Callable[[], T]) -> T:
         """Run a function on a thread, with the deadline and the request ids of the caller.
 
+        Once it has begun, this returns when it has ended, even if the caller is cancelled: what it
+        reads stays open until then. The server lets the deadline pass, too, when it cancels.
+
         Args:
             index: whose turn it takes.
             function: the read.
@@ -55,14 +69,29 @@ class Readers:
             DeadlineExceeded: it was not started, or was abandoned.
         """
 
-        def read() -> T:
+        def checked() -> T:
             check_call()
             return function()
 
-        outcome = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(index, deque()).append(_Read(carried(read), outcome))
+        read = _Read(carried(checked))
+        self._waiting.setdefault(index, deque()).append(read)
         self._begin()
-        return cast(T, await outcome)
+        try:
+            return cast(T, await read.outcome)
+        except asyncio.CancelledError:
+            if read.running is None:
+                self._drop(index, read)
+            else:
+                await until_done(read.running)
+            raise
+
+    def _drop(self, index: int, read: _Read) -> None:
+        """Forget a read that waits, if it still does."""
+        reads = self._waiting.get(index)
+        if reads is not None and read in reads:
+            reads.remove(read)
+            if not reads:
+                del self._waiting[index]
 
     def _begin(self) -> None:
         """Assign idle threads to the next indexes in turn."""
@@ -79,7 +108,7 @@ class Readers:
                 self._waiting.move_to_end(index)
             else:
                 del self._waiting[index]
-            if not read.outcome.done():  # otherwise the caller has given up
+            if not read.outcome.done():  # otherwise its caller gives up in this very moment
                 self._start(index, read)
 
     def _start(self, index: int, read: _Read) -> None:
@@ -92,6 +121,7 @@ class Readers:
         except RuntimeError as error:  # the system starts no thread
             running = loop.create_future()
             running.set_exception(error)
+        read.running = running
         running.add_done_callback(partial(self._end, index, read))
 
     def _end(self, index: int, read: _Read, done: asyncio.Future[Any]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextvars import copy_context
+
 import pytest
 
-from common.deadline import Deadline
+from common.deadline import CALL_DEADLINE, Deadline, check_call
 from common.errors import DeadlineExceeded
+from common.process.request_id_context import carried
+from common.process.thread_pool import ThreadPool
 
 
 @pytest.fixture
@@ -27,3 +31,17 @@ def test_what_is_left_shrinks_to_zero_and_not_below(clock: list[float]) -> None:
     assert deadline.has_passed
     with pytest.raises(DeadlineExceeded):
         deadline.check()
+
+
+def test_a_call_that_is_given_up_ends_at_its_next_check_on_whichever_thread() -> None:
+    deadline = Deadline.after_ms(60_000)
+    call = copy_context()
+    call.run(CALL_DEADLINE.set, deadline)
+    work = call.run(carried, check_call)
+    work()
+
+    deadline.end_now()
+
+    assert (deadline.has_passed, deadline.remaining_ms) == (True, 0)
+    with ThreadPool(1) as threads, pytest.raises(DeadlineExceeded):
+        threads.submit(work).result()

@@ -19,6 +19,7 @@ from common.protocol.messages.facet_value_and_field_name_lookups import (
     FieldNamesResponse,
 )
 from common.protocol.messages.fingerprint import FingerprintRequest, FingerprintResponse
+from common.protocol.messages.given_up_calls import GivenUpCalls
 from common.protocol.messages.handshake_and_catalog import (
     CatalogUpdate,
     Hello,
@@ -124,6 +125,7 @@ __all__ = [
     "FingerprintResponse",
     "GetRequest",
     "GetResponse",
+    "GivenUpCalls",
     "GroupExtent",
     "GroupOutcomesRequest",
     "GroupPairs",

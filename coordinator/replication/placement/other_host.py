@@ -141,6 +141,11 @@ class OtherHost:
     def _end_call(self, shard: int) -> None:
         self._in_flight[shard] -= 1
 
+    def give_up_cancelled(self, shard: int) -> None:
+        """Let its shards end reads whose futures are cancelled."""
+        if self._client is not None:
+            self._client.give_up_cancelled()
+
     def num_in_flight(self, shard: int) -> int:
         """Return how many calls of a shard await a response."""
         return self._in_flight.get(shard, 0)

@@ -12,6 +12,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Awaitable
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,7 +78,7 @@ READS: Final[tuple[Method[Any, Any], ...]] = (
 @cache
 def method_of(method: Method[Any, Any], shard: int) -> Method[Any, Any]:
     """Return a method of one shard, as it is called on the host that holds it."""
-    return Method(f"{method.name}/{shard}", method.params, method.result)
+    return replace(method, name=f"{method.name}/{shard}")
 
 
 class PeerServer:
@@ -161,7 +162,7 @@ class PeerServer:
                 raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
         if horizon is not None and horizon > self._serving.applied_seq:
             return self._read_later(shard, method, params)
-        return self._here(shard).call(method, params, _remaining_ms())
+        return self._call_here(shard, method, params)
 
     def _here(self, shard: int) -> ShardClient:
         """Return a shard of this host.
@@ -174,10 +175,22 @@ class PeerServer:
             raise Unavailable(f"shard {shard} is not on this host any more")
         return client
 
+    def _call_here(self, shard: int, method: Method[Any, Any], params: Any) -> asyncio.Future[Any]:
+        """Call a shard of this host, which learns if the other host gives the call up."""
+        client = self._here(shard)
+        call = client.call(method, params, _remaining_ms())
+
+        def give_up(call: asyncio.Future[Any]) -> None:
+            if call.cancelled():
+                client.give_up_cancelled()
+
+        call.add_done_callback(give_up)
+        return call
+
     async def _read_later(self, shard: int, method: Method[Any, Any], params: Any) -> Any:
         deadline = Deadline.after_ms(min(WAIT_MS, _remaining_ms()))
         await self._serving.wait_applied(params.horizon, deadline)
-        return await self._here(shard).call(method, params, _remaining_ms())
+        return await self._call_here(shard, method, params)
 
     async def _outcomes(self, request: GroupOutcomesRequest) -> ApplyResponse:
         """Return the outcomes of a group on a shard, once all up to it is applied here."""

@@ -8,6 +8,7 @@ from typing import cast
 
 import msgspec
 
+from common.deadline import CALL_DEADLINE, Deadline
 from common.errors import NotFound
 from common.protocol.authentication import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
@@ -19,6 +20,7 @@ HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
 GET_LATER = Method("get_later", GetRequest, GetResponse)
 TAKE = Method("take", GetRequest, GetResponse)
 WAIT = Method("wait", NoneType, GetResponse)
+READ_LONG = Method("read_long", GetRequest, GetResponse, can_be_given_up=True)
 REFUSE = Method("refuse", NoneType, NoneType)
 FAIL = Method("fail", NoneType, GetResponse)
 WRONG = Method("wrong", NoneType, GetResponse)
@@ -31,11 +33,13 @@ class ScriptedServer:
 
     def __init__(self) -> None:
         self.gate: asyncio.Future[GetResponse] = asyncio.get_running_loop().create_future()
+        self.reading: dict[bytes, Deadline] = {}
         self.server = RpcServer(
             (
                 Handler(GET, lambda request: GetResponse(request.id)),
                 Handler(GET_LATER, self.get_later),
                 Handler(WAIT, lambda _: self.gate),
+                Handler(READ_LONG, self.read_long),
                 Handler(REFUSE, self.refuse),
                 Handler(FAIL, lambda _: GetResponse(b"%d" % (1 // 0))),
                 Handler(WRONG, lambda _: cast(GetResponse, object())),
@@ -48,6 +52,15 @@ class ScriptedServer:
     async def get_later(self, request: GetRequest) -> GetResponse:
         await asyncio.sleep(0)
         return GetResponse(request.id)
+
+    async def read_long(self, request: GetRequest) -> GetResponse:
+        """Go on until the gate opens."""
+        self.reading[request.id] = CALL_DEADLINE.get()
+        try:
+            await asyncio.wait([self.gate])
+            return GetResponse(request.id)
+        finally:
+            del self.reading[request.id]
 
     def refuse(self, _: None) -> None:
         raise NotFound("no such item", code="item_not_found", param="id", details={"id": 5})

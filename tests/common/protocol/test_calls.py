@@ -14,14 +14,16 @@ from common.errors import DeadlineExceeded, InternalError, InvalidRequest, NotFo
 from common.protocol import client as client_end
 from common.protocol import framing, server
 from common.protocol.client import RpcClient
-from common.protocol.messages import GetRequest, GetResponse, Welcome
-from common.protocol.methods import GET, Method
+from common.protocol.messages import GetRequest, GetResponse, GivenUpCalls, Welcome
+from common.protocol.methods import GET, GIVE_UP, Method
+from common.protocol.server import Handler
 from tests.common.protocol.scripted_server import (
     DANCE,
     FAIL,
     GET_LATER,
     HELLO,
     NOTE,
+    READ_LONG,
     REFUSE,
     TAKE,
     WAIT,
@@ -32,6 +34,7 @@ from tests.common.protocol.scripted_server import (
     tap,
 )
 from tests.transport import connect, open_link
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("piece_bytes", [0, 1, 3])
@@ -243,6 +246,71 @@ async def test_a_caller_that_gave_up_disturbs_no_other_call() -> None:
     client.call(WAIT, None).cancel()
     scripted.gate.set_result(GetResponse(None))
     assert (await client.call(GET, get(b"5"))).document == b"5"
+
+
+async def test_a_read_that_is_given_up_ends_at_the_server() -> None:
+    scripted = ScriptedServer()
+    client, _ = await connect(scripted.server, HELLO)
+    given_up, wanted = (client.call(READ_LONG, get(text), 60_000) for text in (b"1", b"2"))
+    await until(lambda: len(scripted.reading) == 2)
+    deadlines = dict(scripted.reading)
+
+    given_up.cancel()
+    client.give_up_cancelled()
+    await until(lambda: len(scripted.reading) == 1)
+
+    assert [deadlines[text].has_passed for text in (b"1", b"2")] == [True, False]
+    await until(lambda: client.num_in_flight == scripted.server.num_in_flight == 1)
+    scripted.gate.set_result(GetResponse(None))
+    assert (await wanted).document == b"2"
+    assert client.is_open
+
+
+async def test_other_calls_run_to_their_end_when_they_are_given_up() -> None:
+    scripted = ScriptedServer()
+    client, _ = await connect(scripted.server, HELLO)
+    for is_write in (True, False):
+        client.call(WAIT, None, is_write=is_write).cancel()
+        client.give_up_cancelled()
+    assert (await client.call(GET, get(b"5"))).document == b"5"
+    # A client that names them all the same gets no more than that.
+    await client.call(GIVE_UP, GivenUpCalls((1, 2, 3, 1 << 40)))
+
+    assert not scripted.gate.cancelled()
+    assert scripted.server.num_in_flight == 2
+
+
+async def test_a_server_that_cannot_give_up_changes_nothing() -> None:
+    def refuse(_: object) -> None:
+        raise InvalidRequest("there is no method 'give_up'")
+
+    scripted = ScriptedServer()
+    client, _ = await connect(scripted.server, HELLO)
+    (connection,) = scripted.server.connections
+    connection._giving_up = Handler(GIVE_UP, refuse)
+    call = client.call(READ_LONG, get(b"1"), 60_000)
+    await until(lambda: scripted.reading)
+    call.cancel()
+    client.give_up_cancelled()
+
+    assert (await client.call(GET, get(b"5"))).document == b"5"
+    scripted.gate.set_result(GetResponse(None))
+    await until(lambda: not scripted.server.num_in_flight)
+    assert (await client.call(GET, get(b"6"))).document == b"6"
+
+
+async def test_reads_of_a_connection_that_ends_are_given_up() -> None:
+    scripted = ScriptedServer()
+    client, link = open_link(scripted.server)
+    await client.greet(HELLO)
+    calls = [client.call(READ_LONG, get(b"1"), 60_000), client.call(WAIT, None, 60_000)]
+    await until(lambda: scripted.reading)
+    link.cut()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await until(lambda: not scripted.reading)
+
+    assert not scripted.gate.cancelled()
+    await until(lambda: scripted.server.num_in_flight == 1)
 
 
 async def test_stopping_waits_for_calls_in_flight() -> None:

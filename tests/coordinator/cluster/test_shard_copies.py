@@ -31,6 +31,8 @@ class FakeHost:
         self.serving = dict.fromkeys(shards, kept_from)
         self.connection = 1
         self.fails = False
+        self.told: list[int] = []
+        """Shards that were told of calls that are given up."""
 
     def kept_from(self, shard: int) -> int | None:
         return self.serving.get(shard)
@@ -40,6 +42,9 @@ class FakeHost:
 
     def num_in_flight(self, shard: int) -> int:
         return 0
+
+    def give_up_cancelled(self, shard: int) -> None:
+        self.told.append(shard)
 
     def call(self, shard: int, method: Any, params: Any, timeout_ms: int) -> asyncio.Future[Any]:
         call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -227,6 +232,7 @@ async def test_a_request_that_is_given_up_ends_its_calls_at_the_host(
         await asyncio.wait_for(placed.read(request, may_repeat=True), 0.01)
     await asyncio.sleep(0)
     assert call.cancelled()
+    assert (own.told, b.told) == ([], [1])
 
 
 async def test_a_copy_that_fails_is_not_left_out_of_a_partial_answer() -> None:
