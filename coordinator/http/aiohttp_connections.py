@@ -7,6 +7,14 @@ Requests that aiohttp itself rejects (a malformed request line, oversized header
 envelope too. The number of connections is bounded: at the bound the oldest idle one is closed, or
 else the oldest that is slow to send its body, so thousands of idle connections never lock a user
 out.
+
+A read whose client leaves is cancelled. Most clients leave by closing, which looks like the end of
+the sending side of one that still waits: only what is sent tells them apart. A closed socket
+refuses it; a client that waits must skip interim responses (RFC 9110, 15.2).
+
+    client ── GET, end ──▶ read ─ 20 ms ─▶ 100 Continue ──▶ waits: skips it
+                                                      └───▶ has left: the next one fails, and
+                                                            the read is cancelled
 """
 
 from __future__ import annotations
@@ -45,9 +53,13 @@ if TYPE_CHECKING:
 LINGER_SECONDS: Final = 2.0
 """How long to read and discard the rest of a rejected body, so that the client can read the
 response before the connection closes."""
+PROBE_SECONDS: Final = 0.02
+"""When a client that has closed its sending side is first asked whether it has left. The time until
+the next question doubles, up to a second."""
 READ_BYTES: Final = 256 * 1024
 """Bytes of a body kept in memory before reading from the socket pauses."""
 
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REQUEST_ID: Final = istr("X-Request-Id")
 
 T = TypeVar("T")
@@ -182,9 +194,12 @@ class Connection(RequestHandler):
         return self.services.settings.limits.send_timeout_ms / 1000
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Release the last request and its body, which refer to each other."""
+        """Cancel a read; release the last request and its body, which refer to each other."""
+        task, request = self._task_handler, self.request
         super().connection_lost(exc)
         self.request = None
+        if task is not None and request is not None and request.ends_with_client:
+            task.cancel()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
         """Handle the end of the client's sending side."""
@@ -197,7 +212,21 @@ class Connection(RequestHandler):
                 payload.set_exception(RequestPayloadError("cut off"))
         self.has_ended = True
         self.close_after_last()
+        self._loop.call_later(PROBE_SECONDS, self._probe, PROBE_SECONDS)
         return True
+
+    def _probe(self, seconds: float) -> None:
+        """Send a client that has closed its sending side what fails if it has left.
+
+        Args:
+            seconds: since then.
+        """
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        if self.request is not None and self.request.can_be_probed:
+            transport.write(_CONTINUE)
+        self._loop.call_later(min(seconds, 1.0), self._probe, 2 * seconds)
 
     def close_after_last(self) -> None:
         """Let the newest request be the last one, unless others have come with it."""

@@ -11,6 +11,7 @@ senders never take the slots of fast ones.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
@@ -74,6 +75,8 @@ KEY_WAIT_MS: Final = 2_000
 MIN_SEQ: Final = "X-Min-Seq"
 MAX_LAG: Final = "X-Max-Lag-Ms"
 """Headers of requests to one of several hosts: how fresh its data must be."""
+CLIENT_LEFT: Final = 499
+"""Status in metrics and logs, as nginx has it, of a read that ended without a response."""
 SEQ: Final = "X-Seq"
 """Header of responses of one of several hosts to changes of indexes and aliases: a host that has
 this entry has the change. (The body of a response to a change of items has its own.)"""
@@ -194,19 +197,21 @@ class Middleware:
         """Let pages of allowed origins read a response, count it and log it; return it."""
         if self._guard.origins:
             answer.headers += self._guard.origins.header_lines(request.headers.get(hdrs.ORIGIN))
-        self._metrics.route(route_name).observe(
-            answer.status, time.perf_counter() - request.started
-        )
+        self._note(request, route_name, answer.status)
+        return answer
+
+    def _note(self, request: Request, route_name: str, status: int) -> None:
+        """Count and log a request that has ended."""
+        self._metrics.route(route_name).observe(status, time.perf_counter() - request.started)
         if self._logs_requests:
             _log.debug(
                 "request",
                 method=request.method,
                 path=shown_path(request),
-                status=answer.status,
+                status=status,
                 took_us=request.micros,
                 key=request.caller.key_id or "-",
             )
-        return answer
 
     async def _wait_for_key(self, request: Request, refusal: ServiceError) -> None:
         """Wait for the entry that the client requires: the log may bring its key to this host.
@@ -299,12 +304,17 @@ class Middleware:
             if route.is_admitted:
                 self._admit()
                 num_admitted = 1
+            request.ends_with_client = not route.is_change
             answer = await self._run_again_while_stale(route, request)
             log = self._services.shared_log
             if log is not None and route.is_change and route.action is not Action.WRITE:
                 # Such a change is answered once everything up to its entry is applied and shown.
                 answer.headers += header(SEQ, str(log.serving.shown_seq))
             return answer
+        except asyncio.CancelledError:
+            if request.protocol.transport is None:  # otherwise the service stops
+                self._note(request, route.name, CLIENT_LEFT)
+            raise
         finally:
             self._metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)

@@ -99,6 +99,7 @@ class ReaderMiddleware(Middleware):
         if not route.is_shared or (
             self._has_log and (MIN_SEQ in request.headers or MAX_LAG in request.headers)
         ):
+            request.ends_with_client = not route.is_change
             return await pass_on(self._outbox, request)
         try:
             return await super()._answer(route, request)

@@ -128,6 +128,8 @@ class Request:
         waited_ms: time passed before the request was run again (see `Middleware`).
         body: decompressed, for routes that accept a JSON document.
         is_receiving: whether a JSON body is still arriving.
+        ends_with_client: whether it only reads, so that nothing is left to do once the client is
+            gone; set when the route begins.
     """
 
     __slots__ = (
@@ -136,6 +138,7 @@ class Request:
         "arguments",
         "body",
         "caller",
+        "ends_with_client",
         "headers",
         "index",
         "is_http_1_0",
@@ -176,6 +179,7 @@ class Request:
         self.waited_ms = 0
         self.body = b""
         self.is_receiving = False
+        self.ends_with_client = False
         self._payload = payload
 
     # --- called by aiohttp's RequestHandler
@@ -231,6 +235,11 @@ class Request:
         """Content-Length, or 0 if absent."""
         length = self.headers.get(hdrs.CONTENT_LENGTH)
         return int(length) if length is not None and length.isdigit() else 0
+
+    @property
+    def can_be_probed(self) -> bool:
+        """Whether it matters that the client has left, and an interim response may be sent."""
+        return self.ends_with_client and not self.status and not self.is_http_1_0
 
     @property
     def may_go_on(self) -> bool:
