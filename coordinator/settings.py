@@ -79,7 +79,7 @@ class Settings:
         min(os.cpu_count() or 1, 64),
         "processes",
         "shard processes that the data is partitioned over; fixed once the data directory "
-        "exists (change it with facetd reshard)",
+        "exists, which then decides the default (change it with facetd reshard)",
         at_least=1,
         at_most=64,
     )
@@ -373,6 +373,7 @@ def load(
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
     values["host"] = values["host"].removeprefix("[").removesuffix("]")  # as in a URL: [::1]
+    origins = _with_shards_of_data(values, origins)
     _check_networks(values.get("trusted_proxies", ()))
     _check_snapshot_dir(Settings(**values))
     _check_addresses(Settings(**values))
@@ -380,6 +381,22 @@ def load(
     _, shard_origins = read(ShardSettings, sources, SECTION)
     limits, limit_origins = read_limits(sources)
     return Settings(**values, limits=limits), [*origins, *shard_origins, *limit_origins]
+
+
+def _with_shards_of_data(values: dict[str, Any], origins: list[Origin]) -> list[Origin]:
+    """Take the number of shards from the data, unless it is given: machines get other cores."""
+    [given] = [one for one in origins if one.name == "shards"]
+    if given.origin != "default":
+        return origins
+    try:
+        manifest = data_directory.read_manifest(values["data_dir"])
+    except data_directory.DataDirectoryError:
+        return origins  # what starts on it says so
+    if manifest is None:
+        return origins
+    values["shards"] = manifest.shards
+    found = given._replace(value=manifest.shards, origin="data_dir")
+    return [found if one is given else one for one in origins]
 
 
 def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:

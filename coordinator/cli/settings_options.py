@@ -68,8 +68,7 @@ def _shown(default: Any) -> Any:
 def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
     """Load the settings; pass those from flags and files to child processes by environment."""
     settings, origins = settings_module.load(flags, file=config_file)
-    for line in settings_module.unknown_variables(os.environ):
-        echo(f"facetd: {line}", err=True)
+    warn_of_unknown_variables()
     for origin in origins:
         if origin.origin != "default":
             value = origin.value
@@ -78,6 +77,12 @@ def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
     if config_file is not None:
         os.environ["FACETD_CONFIG_FILE"] = str(config_file.absolute())
     return settings
+
+
+def warn_of_unknown_variables() -> None:
+    """Print which variables look like settings but are none."""
+    for line in settings_module.unknown_variables(os.environ):
+        echo(f"facetd: {line}", err=True)
 
 
 def is_given(flags: dict[str, Any], name: str) -> bool:

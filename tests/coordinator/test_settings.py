@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from common import data_directory
 from common.setting_conversion import SettingError
 from coordinator import settings as settings_module
 from coordinator.settings import all_names, load, unknown_variables
@@ -243,3 +244,18 @@ def test_settings_of_placed_shards_must_fit_each_other(
 ) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
         load({**PLACED, **changes}, {})
+
+
+def test_the_data_say_how_many_shards_unless_a_number_is_given(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    data_directory.write_manifest(tmp_path / "new", 7, "test")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "MANIFEST.json").write_text("{")
+    default = load({}, {})[0].shards
+
+    settings, origins = load({"data_dir": tmp_path / "new"}, {})
+    assert settings.shards == 7
+    assert [(one.value, one.origin) for one in origins if one.name == "shards"] == [(7, "data_dir")]
+    assert load({"data_dir": tmp_path / "new"}, {"FACETD_SHARDS": "2"})[0].shards == 2
+    assert load({"data_dir": tmp_path / "absent"}, {})[0].shards == default
+    assert load({"data_dir": tmp_path / "damaged"}, {})[0].shards == default

@@ -10,7 +10,7 @@ import click
 
 from coordinator import settings as settings_module
 from coordinator.cli.escaped_output import echo
-from coordinator.cli.settings_options import with_settings
+from coordinator.cli.settings_options import warn_of_unknown_variables, with_settings
 
 
 @click.command()
@@ -19,6 +19,7 @@ from coordinator.cli.settings_options import with_settings
 def config(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Show every setting: its value, where it comes from, and what it is for."""
     _, origins = settings_module.load(flags, file=config_file)
+    warn_of_unknown_variables()
     if as_json:
         rows = {
             origin.name: {

@@ -234,6 +234,8 @@ class TestWithoutService:
         assert "limits.per_page_max" in rows
         assert rows["shard.idle_ms"]["origin"] == "default"
         assert "4000" in CliRunner(env={"FACETD_PORT": "4000"}).invoke(main, ["config"]).stdout
+        misspelt = CliRunner(env={"FACETD_PRT": "4000"}).invoke(main, ["config"])
+        assert misspelt.stderr.startswith("facetd: FACETD_PRT is not a setting")
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
