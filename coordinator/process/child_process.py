@@ -68,6 +68,11 @@ class Child:
         """Whether the process has not ended."""
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a process; the fork server may still be about to create it."""
+        return self.is_running and self.process is not None and self.process.pid != 0
+
     def reap(self) -> int | None:
         """Return the status if the process has ended since the last call, else None."""
         if self.process is None:

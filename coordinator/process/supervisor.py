@@ -404,11 +404,14 @@ class Supervisor:
             self._fork_server.close()
 
     async def _stop_group(self, children: list[Child], seconds: float) -> None:
-        """Send SIGTERM, wait, send SIGKILL."""
+        """Send SIGTERM, wait, send SIGKILL.
+
+        One that is not created yet is not waited for: it ends with the fork server.
+        """
         kill_at = asyncio.get_running_loop().time() + seconds
         for child in children:
             child.signal(signal.SIGTERM)
-        while any(child.is_running for child in children):
+        while any(child.is_made for child in children):
             self._wake.clear()
             try:
                 async with asyncio.timeout_at(kill_at):
@@ -418,10 +421,10 @@ class Supervisor:
             assert self._fork_server is not None
             self._fork_server.poll()
         for child in children:
-            if child.is_running:
+            if child.is_made:
                 _log.warning("killed", what=child.name)
                 child.signal(signal.SIGKILL)
-            elif child.process is not None:
+            elif child.process is not None and not child.is_running:
                 _log.info("ended", what=child.name, status=child.process.poll())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -360,6 +361,28 @@ async def test_only_a_shard_that_the_host_holds_stops_it_if_it_cannot_start(
     supervisor._look_after_children()
     assert supervisor._is_stopping is is_stopping
     assert (child.process is None) is is_stopping, "it is started again"
+
+
+async def test_a_stop_does_not_wait_for_processes_that_are_not_created_yet(tmp_path: Path) -> None:
+    """On a slow machine a stop during the start took the whole grace period, and more."""
+    calls: list[str] = []
+    supervisor = Supervisor(Settings(data_dir=tmp_path, shards=1, stop_grace_seconds=60.0))
+    fork_server: Any = SimpleNamespace(
+        poll=lambda: None,
+        make=lambda *_: ForkedProcess(),
+        kill=lambda: calls.append("kill"),
+        close=lambda: calls.append("close"),
+    )
+    supervisor._fork_server = fork_server
+    coordinator = Child("coordinator", ForkedProcess)
+    coordinator.start()
+    supervisor._coordinators = [coordinator]
+    async with asyncio.timeout(20):
+        await supervisor._stop_children()
+    assert calls == ["kill", "close"]
+
+    assert isinstance(coordinator.process, ForkedProcess)
+    assert coordinator.process._due == [signal.SIGTERM], "what is created after all stops, too"
 
 
 def test_files_in_the_working_directory_are_not_run(tmp_path: Path) -> None:
