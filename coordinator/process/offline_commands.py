@@ -288,7 +288,9 @@ def check_vacant(folder: Path) -> None:
     Raises:
         DataDirectoryError: it is not empty, or not a folder.
     """
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+    if folder.is_symlink():  # which a rename would replace, not what it leads to
+        raise DataDirectoryError(f"{folder} is a link; name {folder.resolve()}, where it leads")
+    if folder.exists() and not folder.is_dir():
         raise DataDirectoryError(f"{folder} exists and is not a folder; name another one")
     if folder.exists() and any(folder.iterdir()):
         raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")

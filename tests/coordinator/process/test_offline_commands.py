@@ -441,6 +441,13 @@ class TestRestore:
         assert [entry.name for entry in tmp_path.iterdir()] == ["data"]
         assert (backup / "snapshot.json").exists()
 
+    def test_a_link_is_refused_with_where_it_leads(self, backup: Path, tmp_path: Path) -> None:
+        (tmp_path / "private").mkdir()
+        (tmp_path / "link").symlink_to("private")
+        refused = run_command("restore", str(backup), "--data-dir", str(tmp_path / "link"))
+        line = f"facetd: {tmp_path}/link is a link; name {tmp_path}/private, where it leads\n"
+        assert (refused.returncode, refused.stderr.decode()) == (1, line)
+
     def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
         refused = run_command("restore", str(backup), "--data-dir", str(tmp_path))
