@@ -36,7 +36,7 @@ def _body(handler: BaseHTTPRequestHandler) -> bytes:
     if handler.headers.get("Transfer-Encoding") != "chunked":
         return handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
     body = b""
-    while size := int(handler.rfile.readline(), 16):
+    while size := int(handler.rfile.readline() or b"0", 16):  # a client may leave midway
         body += handler.rfile.read(size)
         handler.rfile.readline()
     handler.rfile.readline()
