@@ -37,6 +37,9 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
         if num_letters > KNOWN_LETTERS_MAX:
             break
         names.append(one)
+    other_case = (one for one in names if one != name and one.casefold() == name.casefold())
+    if (same := next(other_case, None)) is not None:
+        return f"; did you mean {same}?"
     if len(names) > COMPARED_MAX:
         names = _likely(name, names)
     costs = accumulate(len(name) * len(one) for one in names)

@@ -57,7 +57,7 @@ class ParameterReader:
             if parameter is None:
                 if self.mistakes.is_full:
                     break
-                self.mistakes.note_unknown(name, parameters)
+                self.mistakes.note_unknown(name, parameters, has_value=value is not None)
             elif value is None:
                 continue
             elif seen.setdefault(parameter.name, name) is not name:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from common.errors import InvalidRequest
 from coordinator.parameters.parameters_of_other_engines import equivalent
 
@@ -19,6 +21,19 @@ HINTS_MAX: Final = 8
 
 LIKENESS_MIN: Final = 0.73
 """Similarity from which on a known name is suggested: not `trees` for `genres`."""
+
+
+def _without_brackets(name: str, parameters: Mapping[str, Parameter]) -> str | None:
+    """Return how to send what PHP and forms send as `filters[brand][]`; None for other names."""
+    outer, bracket, _ = name.partition("[")
+    parameter = parameters.get(outer) if bracket else None
+    if parameter is None:
+        return None
+    if parameter.is_list:
+        return f"a query string has the values of a list with commas: {outer}=a,b"
+    if not parameter.is_json:
+        return f"{outer} has one value"
+    return f"a query string has {outer} as JSON: {outer}={orjson.dumps(parameter.example).decode()}"
 
 
 class Mistakes:
@@ -56,19 +71,23 @@ class Mistakes:
             }
         )
 
-    def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
+    def note_unknown(
+        self, name: str, parameters: Mapping[str, Parameter], *, has_value: bool = True
+    ) -> None:
         """Record an unknown parameter, and suggest the nearest known one."""
         shown = name[:100]
         hint = ""
-        instead = equivalent(name, parameters)
+        instead = _without_brackets(shown, parameters) or equivalent(name, parameters)
         if instead is not None:
             hint = f"; here, {instead}"
         elif len(self._found) < HINTS_MAX:
-            near = difflib.get_close_matches(shown, parameters, n=1, cutoff=LIKENESS_MIN)
+            near = difflib.get_close_matches(shown.lower(), parameters, n=1, cutoff=LIKENESS_MIN)
             known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
             hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
             if not near and "filters" in parameters:
                 hint = f'; filters restricts a field: {{"brand": ["acme"]}}{hint}'
+        if not has_value:
+            hint = f", and it has no value; & within a value is %26 in a query string{hint}"
         self._found.append(
             {
                 "code": "unknown_parameter",

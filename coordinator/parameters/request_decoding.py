@@ -29,7 +29,8 @@ class QueryText(str):
 
 
 RawParameters: TypeAlias = dict[str, Any]
-"""By name: a `QueryText`, a list of them (repeated), or a decoded JSON value (from a body)."""
+"""By name: a `QueryText`, a list of them (repeated), or a decoded JSON value (from a body); a name
+in a query string without `=` has None."""
 
 DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not cached in decoded form."""
@@ -47,22 +48,25 @@ def query_parameters(query_string: str) -> RawParameters:
         query_string: from the HTTP parser: UTF-8 with surrogate escapes for other bytes.
 
     Returns:
-        Values by name; empty values are dropped, repeated ones become lists in order.
+        Values by name; empty ones (`year=`) are dropped, repeated ones become lists in order. A
+        name without `=` has None: it may be the end of a value with a bare &, as in `query=H&M`.
 
     Raises:
         InvalidRequest: code invalid_encoding; percent-encoded bytes are not UTF-8.
     """
     raw: RawParameters = {}
     for pair in query_string.split("&"):
-        name, _, value = pair.partition("=")
+        name, equals, value = pair.partition("=")
         if not value:
+            if pair and not equals:
+                raw.setdefault(decode_component(name), None)
             continue
         if _PERCENT_OR_PLUS.search(pair):
             name, value = decode_component(name), decode_component(value)
         if not value:
             continue
         text = QueryText(value)
-        if name not in raw:
+        if raw.get(name) is None:
             raw[name] = text
         elif isinstance(raw[name], list):
             raw[name].append(text)

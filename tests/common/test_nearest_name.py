@@ -77,3 +77,9 @@ def test_pairs_of_neighbouring_names_do_not_count() -> None:
 def test_any_names_are_compared(name: str, known: list[str]) -> None:
     found = nearest(name, known)
     assert not found or found.removeprefix("; did you mean ").removesuffix("?") in known
+
+
+def test_another_case_is_the_nearest_of_any_number_of_names() -> None:
+    names = [*(f"FILM{n}" for n in range(1_000)), "films", "FILM"]
+    assert nearest("FILMS", names) == "; did you mean films?"
+    assert nearest("Straße", ["STRASSE"]) == "; did you mean STRASSE?"

@@ -410,6 +410,10 @@ class TestMistakes:
             ({"default_field": "name"}, "search_fields lists where to search"),
             ({"pretty": True}, "responses are JSON"),
             ({"userToken": "x"}, "clicks go to POST /_analytics/clicks"),
+            ({"facet_fields[]": "tags"}, "list with commas: facet_fields=a,b"),
+            ({"filters[tags][0]": "a"}, 'has filters as JSON: filters={"'),
+            ({"page[number]": "2"}, "page has one value"),
+            ({"PER_PAGE": 5}, "did you mean per_page?"),
         ],
     )
     def test_what_other_engines_call_it_is_answered_with_ours(
@@ -680,6 +684,28 @@ def test_depth_of_a_body_is_counted_outside_of_texts(opening: str, closing: str)
         decode_object(body(65), DEFAULT_LIMITS)
     flat = "".join(['{"a": [', ", ".join(['"[[{{"'] * 99), "]}"])
     assert len(decode_object(flat.encode(), DEFAULT_LIMITS)["a"]) == 99
+
+
+@pytest.mark.parametrize(
+    ("query_string", "cut_off"),
+    [
+        ("query=H&M", "M"),
+        ("filter=tags=a&&year>1990", "year>1990"),
+        ("filter=tags+%3D+a+&&+year+%3E+1990", " year > 1990"),
+    ],
+)
+def test_what_follows_an_ampersand_in_a_value_is_not_ignored(
+    query_string: str, cut_off: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        search_by_get(query_string)
+    assert (raised.value.code, raised.value.param) == ("unknown_parameter", cut_off)
+    assert f"'{cut_off}', and it has no value; & within a value is %26" in raised.value.message
+
+
+@pytest.mark.parametrize("query_string", ["query=a&", "&query=a", "query=a&&page=", "query=a&page"])
+def test_what_is_empty_or_has_no_value_is_absent(query_string: str) -> None:
+    assert search_by_get(query_string) == search_by_get("query=a")
 
 
 @given(
