@@ -14,7 +14,7 @@ import pytest
 from coordinator.cli.loading.proposed_geo_point import offer_geo_point
 from coordinator.cli.sources import format_dispatch
 from coordinator.cli.sources.geo_points import coordinate_fields, hold_degrees
-from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from coordinator.cli.sources.source import BAD_ROWS_SHOWN, ReadOptions, Source, SourceError
 from tests.dashboard.conftest import Tab, drop_file
 
 FILES: dict[str, bytes] = {
@@ -178,10 +178,23 @@ DATES = """id,a
 16,١.1.2024
 17,3 May 2021
 18,001.1.2024
+19,31.12.2024 14:05
+20,"12/31/2024, 2:05:09 PM"
+21,1.2.2024 12:00 a.m.
+22,1.2.2024 13:00 pm
+23,1.2.2024 24:00
+24,1.2.2024 9:60
+25,1.2.2024T9:5
+26,2024/12/31
+27,2024-2-3 0:00
+28,2024-12-31
+29,2024/13/1
+30,1.2.2024  9:05
+31,1.2.2024 9:05:61
 """
 
 
-@pytest.mark.parametrize("order", ["dmy", "mdy"])
+@pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
 def test_the_page_reads_dates_as_the_command_line_does(
     modules: Any, tmp_path: Path, order: str
 ) -> None:
@@ -193,6 +206,7 @@ def test_the_page_reads_dates_as_the_command_line_does(
     body = base64.b64encode(DATES.encode()).decode()
     found = modules.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": order}})
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    found["bad"] = found["bad"][:BAD_ROWS_SHOWN]
     assert found == expected
     assert len(found["items"]) >= 3
 
@@ -208,6 +222,12 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
         "named": ["3 May 2021", "3. Sept. 1999"],
         "english": ["May 3, 2021", "march 13, 2021"],
         "mixed": ["3 May 2021", "3.5.2021"],
+        "timed": ["31.12.2024 14:05", "1.1.2024, 9:05:01"],
+        "halves": ["12/31/2024 2:05 PM", "1/1/2024 12:00 am"],
+        "year": ["2024/12/31", "2024/1/1 10:00"],
+        "unpadded": ["2024-12-31", "2024-1-1"],
+        "iso": ["2024-12-31", "2024-12-31T14:05:00Z"],
+        "spaced": ["2024-12-31 14:05", "2024-12-31 14:05:30"],
         "first": ["2024-12-31", "31.12.2024"],
         "word": ["31.12.2024", "soon"],
         "number": ["1", "2"],
@@ -231,7 +251,58 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
         text,
     )
     assert found == expected
-    assert [name for name, (is_date, _) in found.items() if is_date] == [*columns][:7]
+    named = [name for name, (is_date, _) in found.items() if is_date]
+    assert named == [*columns][:10]
+    assert found["timed"][1] == ["dmy"]
+    assert found["halves"][1] == ["mdy"]
+    assert found["year"][1] == ["ymd"]
+
+
+def test_the_page_finds_what_stands_for_no_value_as_the_command_line_does(
+    modules: Any, tmp_path: Path
+) -> None:
+    numbers = [str(n) for n in range(40)]
+    columns = {
+        "request": ["on request", *numbers[1:]],
+        "three": ["a", "b", *numbers[2:-1], "c"],
+        "four": ["a", "b", "c", *numbers[3:-1], "d"],
+        "often": ["none"] * 5 + numbers[5:],
+        "price": ["1,50 €"] * 39 + ["auf Anfrage"],
+        "date": ["1.2.2024"] * 39 + ["?"],
+        "both": ["NA", *numbers[2:], "tbd"],
+        "list": ["[1]"] * 39 + ["[]"],
+        "code": [f"A{n}" for n in numbers[1:]] + ["none"],
+        "flag": ["true", "false"] * 20,
+        "words": ["red|oak", "oak"] * 20,
+    }
+    rows = [";".join(row) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join([";".join(columns), *rows, ""])
+    path = tmp_path / "odd.csv"
+    path.write_text(text)
+    expected = {
+        one.name: [one.kind, list(one.null_texts), one.separator, one.example]
+        for one in format_dispatch.read(str(path), ReadOptions()).columns
+    }
+    found = modules.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { columns } = await readSource(new File([text], "odd.csv"));
+            return Object.fromEntries(columns.map(({ name, kind, nullTexts, separator, example }) =>
+                [name, [kind, nullTexts, separator, example]]));
+        }""",
+        text,
+    )
+    assert found == expected
+    assert {name: nulls for name, (_, nulls, _, _) in found.items() if nulls} == {
+        "request": ["on request"],
+        "three": ["a", "b", "c"],
+        "price": ["auf Anfrage"],
+        "date": ["?"],
+        "both": ["NA", "tbd"],
+    }
+    kinds = {name: kind for name, (kind, _, _, _) in found.items() if kind != "text"}
+    assert kinds == {"list": "json", "flag": "boolean"}
+    assert found["words"][2] == "|"
 
 
 def test_the_page_finds_lists_as_the_command_line_does(modules: Any, tmp_path: Path) -> None:
@@ -243,6 +314,7 @@ def test_the_page_finds_lists_as_the_command_line_does(modules: Any, tmp_path: P
         "just": ["😀" * 60 + "|b"] * 4,
         "alone": ["red|oak", "oak", "red", "pine"],
         "pair": ["red|oak", "pine", "red", "elm"],
+        "entities": ["a &amp; b", "a &amp; c", "a &amp; b", "a &amp; c"],
         "numbers": ["1", "2", "3", "4"],
     }
     rows = [",".join(row) for row in zip(*columns.values(), strict=True)]
@@ -261,7 +333,7 @@ def test_the_page_finds_lists_as_the_command_line_does(modules: Any, tmp_path: P
         text,
     )
     assert found == expected
-    assert [*found.values()] == ["|", ";", "", "", "|", "|", "|", ""]
+    assert [*found.values()] == ["|", ";", "", "", "|", "|", "|", "", ""]
 
 
 def test_the_page_makes_places_as_the_command_line_does(modules: Any, tmp_path: Path) -> None:

@@ -99,9 +99,11 @@ def _mention_commas(source: Source) -> None:
     """Say how texts with decimal commas become numbers."""
     found = [column for column in source.columns if column.comma_example]
     if found:
+        example = next(one.comma_example for one in found if "," in one.comma_example)
+        groups = next((one.comma_example for one in found if "," not in one.comma_example), "")
+        also = f", and {groups} as {groups.replace('.', '')}" if groups else ""
         echo(
-            f"facetd: --decimal , reads {_names_of(found)} as numbers, "
-            f"such as {found[0].comma_example}",
+            f"facetd: --decimal , reads {_names_of(found)} as numbers, such as {example}{also}",
             err=True,
         )
 

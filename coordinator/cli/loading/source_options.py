@@ -78,7 +78,7 @@ with_reading: Final = with_options(
         metavar="FIELD=KIND",
         callback=_pairs,
         help="Read a column of CSV or a database as text, integer, number, boolean, json, or dates "
-        "with the day (dmy) or the month (mdy) first. Can be repeated.",
+        "with the day (dmy), the month (mdy) or the year (ymd) first. Can be repeated.",
     ),
     click.option(
         "--split",

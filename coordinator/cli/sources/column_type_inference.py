@@ -6,9 +6,11 @@
     "1,299.00", "€10.00", "12%" number   only where the user says so
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
-    "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …
+    "31.12.2024 14:05"       dmy, mdy    only if the user says so: becomes "2024-12-31T14:05", …
+    "2024/12/31"             ymd         only if the user says so
     anything else            text        the kind of a column holds for all of its cells
     "NA", "NULL", "-"        text        also beside numbers, unless the user says they are empty
+    "on request"             text        the same, if few of many cells have no digit
 
 Empty cells have no value. White space around numbers and booleans is ignored.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import orjson
@@ -31,9 +33,13 @@ NULL_TEXTS: Final = frozenset(
     ("NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "\\N", "None", "-")
 )
 """What programs write for no value. It is text, unless the user says that it is empty."""
-DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
-"""Kinds of dates that do not begin with their year, each with an example. A column is parsed this
-way only if the user requests it: "1/3/2024" may be either."""
+ODD_TEXTS_MAX: Final = 3
+"""Distinct texts without a digit that, beside numbers or dates, may stand for no value."""
+ODD_SHARE_MAX: Final = 0.1
+"""Share of the cells that may have one of them."""
+DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024", "ymd": "2024/12/31"}
+"""Kinds of dates in other notations, each with an example. A column is parsed this way only if the
+user requests it: "1/3/2024" may be either of the first two."""
 KINDS: Final = ("text", "integer", "number", "boolean", "json", *DATE_ORDERS)
 """Kinds that a user may choose for a column."""
 
@@ -46,9 +52,16 @@ _COMMA_NUMBER: Final = re.compile(
 ).fullmatch
 _COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
 _GROUPED: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?", re.ASCII).fullmatch
-_ORDERED_DATE: Final = re.compile(
-    r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})", re.ASCII
+_HAS_DIGIT: Final = re.compile(r"[0-9]", re.ASCII).search
+_TIME: Final = r"(?:(?:,? |[Tt])([0-9]{1,2}):([0-9]{2})(:[0-9]{2})?(?: ?([AaPp])\.?[Mm]\.?)?)?"
+_YEAR_LAST: Final = re.compile(
+    rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){_TIME}", re.ASCII
 ).fullmatch
+_YEAR_FIRST: Final = re.compile(
+    rf"([0-9]{{4}})([./-])([0-9]{{1,2}})\2([0-9]{{1,2}}){_TIME}", re.ASCII
+).fullmatch
+_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[^,]*[0-9])?", re.ASCII).fullmatch
+"""Or what is to be one: not `2024-12-31, 14:05` nor `2024-12-31 2:05 PM`."""
 _MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _NAMED_DATE: Final = re.compile(
     rf"[0-9]{{1,2}}\.? {_MONTH} [0-9]{{4}}|{_MONTH} [0-9]{{1,2}}, [0-9]{{4}}",
@@ -95,33 +108,64 @@ def _of_number(cell: str) -> float:
 
 
 def is_other_date(text: str) -> bool:
-    """Return whether a cell looks like a date that does not begin with its year."""
-    return _ORDERED_DATE(text) is not None or _NAMED_DATE(text) is not None
+    """Return whether a cell looks like a date, or date and time, in another notation than ISO's."""
+    if _YEAR_LAST(text) is not None or _NAMED_DATE(text) is not None:
+        return True
+    return _YEAR_FIRST(text) is not None and _ISO_DATE(text) is None
+
+
+_PLACES: Final = {"dmy": (4, 3, 1), "mdy": (4, 1, 3), "ymd": (1, 3, 4)}
+"""By order, the groups of year, month and day."""
 
 
 def date_of(text: str, order: str) -> str | None:
-    """Return a date as `2024-12-31`; None if the cell is not a date in this order.
+    """Return a date as `2024-12-31`, with a time as `2024-12-31T14:05`; None if it is neither.
 
     Args:
         text: the cell.
-        order: one of `DATE_ORDERS`.
+        order: one of `DATE_ORDERS`; the cell has its parts in this one.
     """
-    found = _ORDERED_DATE(text.strip())
+    found = (_YEAR_FIRST if order == "ymd" else _YEAR_LAST)(text.strip())
     if found is None:
         return None
-    day, month = (1, 3) if order == "dmy" else (3, 1)
     try:
-        return datetime.date(int(found[4]), int(found[month]), int(found[day])).isoformat()
+        day = datetime.date(*(int(found[place]) for place in _PLACES[order])).isoformat()
     except ValueError:
         return None
+    if found[5] is None:
+        return day
+    time = _time_of(int(found[5]), found[6], found[7] or "", (found[8] or "").lower())
+    return None if time is None else f"{day}T{time}"
+
+
+def _time_of(hour: int, minute: str, seconds: str, half: str) -> str | None:
+    """Return a time as `14:05` or `14:05:30`; None if there is none such.
+
+    Args:
+        hour: from 1 to 12 if there is a half.
+        minute: of two digits.
+        seconds: with their colon; may be empty.
+        half: `a` or `p` for the half of the day; may be empty.
+    """
+    if half:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "p" else 0)
+    is_valid = hour <= 23 and minute <= "59" and seconds <= ":59"
+    return f"{hour:02}:{minute}{seconds}" if is_valid else None
+
+
+def chosen_date_of(text: str, order: str) -> str | None:
+    """Return the same of a column that the user reads by an order; a year in front is plain."""
+    return date_of(text, order) or date_of(text, "ymd")
 
 
 def _is_date(order: str) -> Callable[[str], bool]:
-    return lambda text: date_of(text, order) is not None
+    return lambda text: chosen_date_of(text, order) is not None
 
 
 def _to_date(order: str) -> Callable[[str], Any]:
-    return lambda cell: date_of(cell, order)
+    return lambda cell: chosen_date_of(cell, order)
 
 
 def is_boolean(text: str) -> bool:
@@ -182,13 +226,16 @@ class ColumnKind:
         example: the first of them.
         can_be_id: whether all of them are valid integer ids.
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
+        point_example: one in groups such as 1.200, if all are numbers by decimal commas; else "".
         group_example: a cell in groups of three, if all are numbers by that; else "".
         currency: of the first cell; "" if it is no amount of money.
-        has_other_dates: whether all look like dates that do not begin with the year.
+        has_other_dates: whether all look like dates in other notations than ISO's.
         date_orders: those of `DATE_ORDERS` that fit all of them.
         lists: finds what divides them, if they are lists.
-        null_texts: those of `NULL_TEXTS` that are cells; the other cells decide all the rest, but
-            for `kind`.
+        null_texts: those of `NULL_TEXTS` that are cells, and what few cells without a digit have
+            beside numbers or dates; the other cells decide all the rest, but for `kind`.
+
+    All of them hold after `finish`.
     """
 
     __slots__ = (
@@ -197,6 +244,7 @@ class ColumnKind:
         "_greatest",
         "_group",
         "_num_nulls",
+        "_odd",
         "_possible",
         "_price_decimals",
         "_rounded",
@@ -211,6 +259,7 @@ class ColumnKind:
         "lists",
         "null_texts",
         "num_filled",
+        "point_example",
     )
 
     def __init__(self, decimal: str = ".") -> None:
@@ -218,6 +267,7 @@ class ColumnKind:
         self.example = ""
         self.can_be_id = True
         self.comma_example = ""
+        self.point_example = ""
         self.group_example = ""
         self.currency = ""
         self.has_other_dates = False
@@ -225,6 +275,7 @@ class ColumnKind:
         self.lists = ListSeparator()
         self.null_texts: tuple[str, ...] = ()
         self._num_nulls = 0
+        self._odd: dict[str, int] | None = {}
         self._greatest = 0.0
         self._to_number = converters_of(decimal)["number"]
         self._can_have_commas = self._can_have_groups = decimal == "."
@@ -241,7 +292,38 @@ class ColumnKind:
             return
         if text in NULL_TEXTS:
             self._add_null(text)
+        elif self._odd is None or _HAS_DIGIT(text):
+            self._add_text(text)
+        elif text in self._odd or len(self._odd) < ODD_TEXTS_MAX:
+            self.example = self.example or text
+            self._odd[text] = self._odd.get(text, 0) + 1
+        else:
+            self._add_odd_as_texts()
+            self._add_text(text)
+
+    def finish(self) -> None:
+        """Decide what the cells without a digit are; call it once, after the last cell."""
+        odd = self._odd or {}
+        num_odd = sum(odd.values())
+        are_few = num_odd <= ODD_SHARE_MAX * (self.num_filled - self._num_nulls + num_odd)
+        if not are_few or not self._has_form or self._fits(odd):
+            self._add_odd_as_texts()
             return
+        for text, number in odd.items():
+            for _ in range(number):
+                self._add_null(text)
+
+    def _fits(self, texts: Iterable[str]) -> bool:
+        """Return whether any of the texts is of a kind that the column may be."""
+        return any(check(text) for _, check in self._possible for text in texts)
+
+    def _add_odd_as_texts(self) -> None:
+        odd, self._odd = self._odd or {}, None
+        for text, number in odd.items():
+            for _ in range(number):
+                self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
         if self.num_filled == self._num_nulls:
             self.example = self.example or text
             self.has_other_dates = True
@@ -266,9 +348,11 @@ class ColumnKind:
         if self._can_have_commas:
             self._can_have_commas = is_comma_number(text)
             if not self._can_have_commas:
-                self.comma_example = ""
+                self.comma_example = self.point_example = ""
             elif not self.comma_example and "," in text and not _COMMA_GROUPS(text):
                 self.comma_example = text
+            elif not self.point_example and "." in text:
+                self.point_example = text
         if self._can_have_groups:
             self._can_have_groups = is_grouped_number(text) and not is_rounded(
                 self._without_groups(text)
@@ -316,9 +400,13 @@ class ColumnKind:
     @property
     def is_text_by_nulls(self) -> bool:
         """Whether it would not be text, or need not be, if its null texts were empty cells."""
-        has_others = self.num_filled > self._num_nulls > 0
+        return self._num_nulls > 0 and self._has_form
+
+    @property
+    def _has_form(self) -> bool:
+        """Whether its other cells are not mere texts."""
         forms = (self._possible, self.comma_example, self.group_example, self._price_decimals)
-        return has_others and (any(forms) or self.has_other_dates)
+        return self.num_filled > self._num_nulls and (any(forms) or self.has_other_dates)
 
     @property
     def rounded_example(self) -> str:

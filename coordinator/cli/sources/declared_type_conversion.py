@@ -5,7 +5,7 @@ MySQL and SQLite store truth as a number, and may store JSON and dates as text:
     1, 0, a bit, "true"     boolean
     "12", true, 12.0        integer, number
     '{"a": 1}'              json
-    "31.12.2024"            dmy, mdy
+    "31.12.2024"            dmy, mdy, ymd
     anything                text
 """
 
@@ -19,7 +19,7 @@ import orjson
 from coordinator.cli.sources.column_type_inference import (
     DATE_ORDERS,
     KINDS,
-    date_of,
+    chosen_date_of,
     is_integer,
     is_number,
 )
@@ -128,7 +128,7 @@ def _json(value: Any) -> Any:
 
 
 def _date(order: str) -> Callable[[Any], Any]:
-    return lambda value: date_of(value, order) if isinstance(value, str) else plain(value)
+    return lambda value: chosen_date_of(value, order) if isinstance(value, str) else plain(value)
 
 
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {

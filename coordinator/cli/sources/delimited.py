@@ -19,6 +19,7 @@ import io
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, count, islice, pairwise
 from typing import Any, Final
 
@@ -113,6 +114,7 @@ class _Table:
         wanted = [options.kinds.get(name) for name in self._names]
         self._check_rows(rows, found, wanted, source)
         for name, column, kind in zip(self._names, found, wanted, strict=True):
+            column.finish()
             self._kinds.append(kind or ("list" if name in options.separators else column.kind))
         if self._id_column is not None and not found[self._id_column].can_be_id:
             self._kinds[self._id_column] = "text"
@@ -207,8 +209,19 @@ class _Table:
         return message
 
     def _described(self, found: list[ColumnKind]) -> list[Column]:
-        """Return what is shown of each column."""
-        return [self._description(i, column) for i, column in enumerate(found)]
+        """Return what is shown of each column.
+
+        Where others have decimal commas, numbers such as 1.200 have them, too.
+        """
+        columns = [self._description(i, column) for i, column in enumerate(found)]
+        if not any(column.comma_example for column in columns):
+            return columns
+        return [
+            replace(shown_column, comma_example=column.point_example)
+            if shown_column.kind == "number" and name not in self._options.kinds
+            else shown_column
+            for name, shown_column, column in zip(self._names, columns, found, strict=True)
+        ]
 
     def _description(self, i: int, column: ColumnKind) -> Column:
         name, kind, is_id = self._names[i], self._kinds[i], i == self._id_column

@@ -2,10 +2,12 @@
 
 red|oak      |     parts that recur in other cells, there alone or not: a list
 Sea; a tale        parts that do not: a text
+Tom &amp; Ann      a text of HTML
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Final
 
@@ -15,6 +17,7 @@ PARTS_MAX: Final = 2_000
 PART_CHARS_MAX: Final = 60
 REPEATED_MIN: Final = 1.5
 """How often a part must occur on average: the authors of 3,000 popular books do 1.83 times."""
+_ENTITY: Final = re.compile(r"&#?[0-9A-Za-z]+;").search
 
 
 class ListSeparator:
@@ -33,7 +36,7 @@ class ListSeparator:
             if separator in text:
                 is_whole = False
                 found = [part.strip() for part in text.split(separator)]
-                if max(map(len, found)) > PART_CHARS_MAX:
+                if max(map(len, found)) > PART_CHARS_MAX or (separator == ";" and _ENTITY(text)):
                     del self._parts[separator]
                 elif len(parts) < PARTS_MAX:
                     parts.update(found)

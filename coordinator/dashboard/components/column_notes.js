@@ -6,7 +6,7 @@
 import { COMMA_NUMBER, GROUPED_NUMBER } from "../sources/column_type_inference.js";
 import { button, h } from "./dom.js";
 
-const ORDER_NAMES = { dmy: "Day first", mdy: "Month first" };
+const ORDER_NAMES = { dmy: "Day first", mdy: "Month first", ymd: "Year first" };
 const NAMED_MAX = 5;
 
 /**
@@ -16,8 +16,13 @@ const NAMED_MAX = 5;
  */
 export function columnNotes(table, setKind) {
   const texts = table.columns.filter(({ kind }) => kind === "text");
+  const commas = texts.filter(({ hasCommas }) => hasCommas);
+  // Where others have decimal commas, 1.200 has one after its last digit.
+  const groups = table.columns.filter(
+    ({ kind, hasPointGroups }) => commas.length > 0 && kind === "number" && hasPointGroups,
+  );
   const notes = [
-    ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
+    ...commaNotes([...commas, ...groups]),
     ...groupNotes(texts.filter(({ hasGroups }) => hasGroups)),
     ...texts.filter(({ price }) => price).map(priceNote),
     ...roundedNotes(texts.filter(({ roundedExample }) => roundedExample)),

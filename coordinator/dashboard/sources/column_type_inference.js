@@ -9,12 +9,13 @@
  *     "1,299.00", "1,299"      number 1,299.5  in groups: only where the user says so
  *     "€10.00", "10,00 €"      the same two: only where the user says so
  *     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
- *     "31.12.2024"             dmy, mdy    dates (see dates.js): only where the user says so
+ *     "31.12.2024"             dmy, mdy, ymd   dates (see dates.js): only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
  *     "NA", "NULL", "-"        text        also beside numbers, unless the user says they are empty
+ *     "on request"             text        the same, if few of many cells have no digit
  */
 
-import { ORDERS, dateOf, isOtherDate } from "./dates.js";
+import { ORDERS, chosenDateOf, dateOf, isOtherDate } from "./dates.js";
 import { ListSeparator } from "./list_separator.js";
 import { amountOf } from "./prices.js";
 
@@ -29,6 +30,11 @@ export const KINDS = [
 const NULL_TEXTS = new Set(
   ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "\\N", "None", "-"],
 );
+
+/** Distinct texts without a digit that, beside numbers or dates, may stand for no value. */
+const ODD_TEXTS_MAX = 3;
+/** Share of the cells that may have one of them. */
+const ODD_SHARE_MAX = 0.1;
 
 const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
@@ -83,10 +89,14 @@ export const CHECKS = {
   [GROUPED_NUMBER]: (text) => isGroupedNumber(amountOf(text)[1]),
   boolean: (text) => /^(true|false)$/i.test(text),
   json: isJson,
-  dmy: (text) => dateOf(text, "dmy") !== null,
-  mdy: (text) => dateOf(text, "mdy") !== null,
+  ...ofOrders((order) => (text) => chosenDateOf(text, order) !== null),
   text: () => true,
 };
+
+/** By each order of dates, what `make` makes of it. */
+function ofOrders(make) {
+  return Object.fromEntries(Object.keys(ORDERS).map((order) => [order, make(order)]));
+}
 
 const INSPECTED = ["integer", "number", "boolean", "json"];
 
@@ -105,7 +115,7 @@ export class ColumnKind {
   filled = 0;
   example = "";
   canBeId = true;
-  /** Whether all cells look like dates that do not begin with their year. */
+  /** Whether all cells look like dates in other notations than ISO's. */
   hasOtherDates = false;
   /** Those of `ORDERS` that fit all cells. */
   dateOrders = [];
@@ -113,6 +123,7 @@ export class ColumnKind {
   #greatest = 0;
   #canHaveCommas = true;
   #hasComma = false;
+  #hasPoint = false;
   #canHaveGroups = true;
   #hasGroups = false;
   #rounded = "";
@@ -122,14 +133,40 @@ export class ColumnKind {
   #possible = INSPECTED;
   #nulls = new Set();
   #numNulls = 0;
+  /** How often texts without a digit are cells, as long as they are few; else null. */
+  #odd = new Map();
 
   add(cell) {
     const text = cell.trim();
     if (!text) return;
-    if (NULL_TEXTS.has(text)) {
-      this.#addNull(text);
-      return;
+    if (NULL_TEXTS.has(text)) this.#addNull(text);
+    else if (this.#odd === null || /[0-9]/.test(text)) this.#addText(text);
+    else if (this.#odd.has(text) || this.#odd.size < ODD_TEXTS_MAX) {
+      this.example ||= text;
+      this.#odd.set(text, (this.#odd.get(text) ?? 0) + 1);
+    } else {
+      this.#addOdd((odd) => this.#addText(odd));
+      this.#addText(text);
     }
+  }
+
+  /** Decides, after the last cell, what those without a digit are. */
+  #finish() {
+    const odd = [...(this.#odd ?? [])];
+    const numOdd = odd.reduce((sum, [, number]) => sum + number, 0);
+    const areFew = numOdd <= ODD_SHARE_MAX * (this.filled - this.#numNulls + numOdd);
+    const fits = odd.some(([text]) => this.#possible.some((kind) => CHECKS[kind](text)));
+    const areNulls = areFew && this.#hasForm && !fits;
+    this.#addOdd((text) => (areNulls ? this.#addNull(text) : this.#addText(text)));
+  }
+
+  #addOdd(add) {
+    const odd = this.#odd ?? [];
+    this.#odd = null;
+    for (const [text, number] of odd) for (let n = 0; n < number; n += 1) add(text);
+  }
+
+  #addText(text) {
     if (this.filled === this.#numNulls) {
       this.example ||= text;
       this.hasOtherDates = true;
@@ -154,6 +191,7 @@ export class ColumnKind {
     this.canBeId &&= isBetween(text, 0n, ID_MAX);
     this.#canHaveCommas &&= isCommaNumber(text);
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
+    this.#hasPoint ||= text.includes(".");
     this.#canHaveGroups &&= isGroupedNumber(text) && !isRounded(withoutGroups(text));
     this.#hasGroups ||= text.includes(",");
   }
@@ -168,14 +206,23 @@ export class ColumnKind {
 
   /** Texts such as NA by which the column is text, though the other cells are not; or none. */
   get nullTexts() {
-    const hasOthers = this.filled > this.#numNulls;
+    return this.#hasForm ? [...this.#nulls] : [];
+  }
+
+  /** Whether the cells that stand for a value are not mere texts. */
+  get #hasForm() {
     const forms = [this.#possible.length > 0, this.hasCommas, this.hasGroups, this.price];
-    return hasOthers && (forms.some(Boolean) || this.hasOtherDates) ? [...this.#nulls] : [];
+    return this.filled > this.#numNulls && (forms.some(Boolean) || this.hasOtherDates);
   }
 
   /** Whether all cells are numbers if commas are decimal commas, and only then. */
   get hasCommas() {
     return this.#canHaveCommas && this.#hasComma;
+  }
+
+  /** Whether all cells are numbers by decimal commas, too, and some in groups such as 1.200. */
+  get hasPointGroups() {
+    return this.#canHaveCommas && this.#hasPoint;
   }
 
   /** Whether all cells are numbers, some of them in groups of three. */
@@ -199,13 +246,16 @@ export class ColumnKind {
     return this.#isNumeric && this.kind !== "text" ? this.#greatest : null;
   }
 
-  /** All that was found, as one object. */
+  /** All that was found, as one object; asked for once, after the last cell. */
   get result() {
+    this.#finish();
     const { kind, filled, example, canBeId, greatest, nullTexts } = this;
     const separator = kind === "text" ? this.#lists.found : "";
     const found = { kind, filled, example, canBeId, separator, greatest, nullTexts };
-    const { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price } = this;
-    const forms = { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price };
+    const { hasCommas, hasPointGroups, hasGroups, hasOtherDates, dateOrders } = this;
+    const { roundedExample, price } = this;
+    const numbers = { hasCommas, hasPointGroups, hasGroups, roundedExample, price };
+    const forms = { ...numbers, hasOtherDates, dateOrders };
     return this.#numNulls > 0 ? found : { ...found, ...forms };
   }
 
@@ -228,8 +278,7 @@ export const WRITERS = {
   [COMMA_NUMBER]: (cell) => WRITERS.number(withPoint(cell)),
   [GROUPED_NUMBER]: (cell) => WRITERS.number(withoutGroups(cell)),
   boolean: (cell) => cell.trim().toLowerCase(),
-  dmy: (cell) => JSON.stringify(dateOf(cell.trim(), "dmy")),
-  mdy: (cell) => JSON.stringify(dateOf(cell.trim(), "mdy")),
+  ...ofOrders((order) => (cell) => JSON.stringify(chosenDateOf(cell.trim(), order))),
   json: (cell) => cell.trim().replaceAll(/[\r\n]+/g, " "),
 };
 

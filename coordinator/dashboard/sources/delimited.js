@@ -20,7 +20,9 @@ const BAD_SHOWN = 200;
 const PART_CHARS = 2 * 1024 * 1024;
 const SEPARATORS = ["|", ";", ","];
 
-const LABELS = { dmy: `date ${ORDERS.dmy}`, mdy: `date ${ORDERS.mdy}` };
+const LABELS = Object.fromEntries(
+  Object.entries(ORDERS).map(([order, example]) => [order, `date ${example}`]),
+);
 
 /** What a column may be read as: [value, label]. */
 export const COLUMN_KINDS = [

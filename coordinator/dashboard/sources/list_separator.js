@@ -1,6 +1,6 @@
 /**
  * Which character divides the cells of a column into the parts of lists; the same rule as `facetd
- * load`: parts recur in other cells, there alone or not.
+ * load`: parts recur in other cells, there alone or not, and are no HTML.
  */
 
 const SEPARATORS = ["|", ";"];
@@ -9,6 +9,7 @@ const PARTS_MAX = 2_000;
 const PART_CHARS_MAX = 60;
 /** How often a part must occur on average. */
 const REPEATED_MIN = 1.5;
+const ENTITY = /&#?[0-9A-Za-z]+;/;
 
 /** Finds the separator of one column, cell by cell. */
 export class ListSeparator {
@@ -21,7 +22,9 @@ export class ListSeparator {
       if (!text.includes(separator)) continue;
       isWhole = false;
       const found = text.split(separator).map((one) => one.trim());
-      if (found.some((part) => [...part].length > PART_CHARS_MAX)) this.#parts.delete(separator);
+      const isHtml = separator === ";" && ENTITY.test(text);
+      if (isHtml || found.some((part) => [...part].length > PART_CHARS_MAX))
+        this.#parts.delete(separator);
       else if (parts.size < PARTS_MAX) for (const part of found) count(parts, part);
     }
     if (isWhole && (this.#whole.has(text) || this.#whole.size < PARTS_MAX))

@@ -43,6 +43,7 @@ def test_one_object_around_an_array_is_mentioned(
         (["Call me; Ishmael", "It was; the best", "of times"], None),
         (["a" * 61 + "|b"] * 4, None),
         (["1", "2"], None),
+        (["Tom &amp; Ann", "Tom &amp; Ann", "Tom &amp; Eve"], None),
     ],
 )
 def test_cells_that_are_lists_are_named(
@@ -122,7 +123,11 @@ def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) ->
         (["31.12.2024", "12.31.2024"], "write them as 2024-12-31"),
         (["3 May 2021", "May 3, 2021"], "write them as 2024-12-31"),
         (["31.12.2024", "unknown"], None),
+        (["31.12.2024 14:05", "1.2.2024, 9:05:30"], "--type released=dmy reads them as dates"),
+        (["12/31/2024 2:05 PM"], "--type released=mdy reads them as dates"),
+        (["2024/12/31", "2024-1-1"], "--type released=ymd reads them as dates"),
         (["2024-12-31", "2024-01-01"], None),
+        (["2024-12-31 14:05", "2024-01-01T09:05:30+01:00"], None),
         (["1.2.3", "12 of 2024"], None),
         (["12 Monkeys 1995", "3 Idiots 2009"], None),
         (["", ""], None),
@@ -149,6 +154,35 @@ def test_what_stands_for_no_value_is_named(tmp_path: Path) -> None:
     assert "year, votes: text because of cells such as NA; --null NA --null '\\N' reads" in said
     better = CliRunner().invoke(main, [*arguments, "--null", "NA", "--null", "\\N"]).stderr
     assert better.count("integer") == 3
+    assert "--null" not in better
+
+
+def test_groups_of_thousands_are_named_beside_decimal_commas(tmp_path: Path) -> None:
+    """1.200 was read as 1.2, without a word, where 12,50 was named."""
+    file = tmp_path / "stock.csv"
+    file.write_text("id;price;stock;weight;rate\n1;12,50;1.200;1.5;1,5\n2;7,00;12;1.200;2.000\n")
+    arguments = ["load", str(file), "--dry-run", "--port", "1"]
+
+    said = CliRunner().invoke(main, arguments).stderr
+    assert (
+        "--decimal , reads price, stock, rate as numbers, such as 12,50, and 1.200 as 1200" in said
+    )
+    chosen = CliRunner().invoke(main, [*arguments, "--type", "stock=number"]).stderr
+    assert "--decimal , reads price, rate as numbers, such as 12,50\n" in chosen
+    file.write_text("id;stock\n1;1.200\n2;12\n")
+    assert "--decimal" not in CliRunner().invoke(main, arguments).stderr
+
+
+def test_few_texts_beside_numbers_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "goods.csv"
+    cells = [*("12,50",) * 19, "auf Anfrage"]
+    file.write_text("id;price\n" + "".join(f"{n};{cell}\n" for n, cell in enumerate(cells)))
+    arguments = ["load", str(file), "--dry-run", "--port", "1"]
+
+    said = CliRunner().invoke(main, arguments).stderr
+    assert "price: text because of cells such as auf Anfrage; --null 'auf Anfrage' reads" in said
+    better = CliRunner().invoke(main, [*arguments, "--null", "auf Anfrage"]).stderr
+    assert "--decimal , reads price as numbers" in better
     assert "--null" not in better
 
 
@@ -185,6 +219,18 @@ def test_a_title_above_the_header_is_noticed(tmp_path: Path, content: str, is_sa
     [
         ("dmy", ["31.12.2024", " 1.2.2024", ""], ["2024-12-31", "2024-02-01"]),
         ("mdy", ["12/31/2024", "1-2-2024", ""], ["2024-12-31", "2024-01-02"]),
+        ("ymd", ["2024/12/31", "2024.1.2"], ["2024-12-31", "2024-01-02"]),
+        (
+            "dmy",
+            ["31.12.2024 14:05", "1.2.2024, 9:05:30"],
+            ["2024-12-31T14:05", "2024-02-01T09:05:30"],
+        ),
+        (
+            "mdy",
+            ["12/31/2024 2:05 PM", "1/2/2024 12:00 a.m."],
+            ["2024-12-31T14:05", "2024-01-02T00:00"],
+        ),
+        ("dmy", ["1.2.2024", "2024-12-31", "2024/1/2"], ["2024-02-01", "2024-12-31", "2024-01-02"]),
     ],
 )
 def test_dates_are_read_in_the_order_that_is_said(

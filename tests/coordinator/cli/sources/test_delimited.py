@@ -478,6 +478,7 @@ class TestCsv:
         column = ColumnKind()
         for cell in cells:
             column.add(cell)
+        column.finish()
         assert column.kind == kind
 
 
