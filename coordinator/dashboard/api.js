@@ -11,12 +11,16 @@ const INDEX_NAME_CHARS_MAX = 64;
 /** What went wrong with one request, in the service's own words where it gave any. */
 export class ApiError extends Error {
   constructor(
-    { status = 0, code = "unreachable", message, param = null, request_id = null, errors = [] },
+    { status = 0, code = "unreachable", message, param = null, request_id, errors = [], ...counts },
     retryAfter = null,
   ) {
     super(message);
     this.name = "ApiError";
-    Object.assign(this, { status, code, param, requestId: request_id, errors, retryAfter });
+    const { rejected = errors.length, created = null, updated = null } = counts;
+    const requestId = request_id ?? null;
+    Object.assign(this, { status, code, param, requestId, errors, retryAfter });
+    /** Of a load: items that are not valid, and those that were stored before it failed. */
+    Object.assign(this, { rejected, stored: created === null ? null : created + updated });
   }
 
   /** Whether asking again needs another key. */
@@ -313,7 +317,11 @@ function sendItems(
     request.setRequestHeader("X-Request-Id", requestId);
     if (compression) request.setRequestHeader("Content-Encoding", compression);
     request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
-    request.upload.onload = () => onProgress(body.size, body.size);
+    let isSent = false;
+    request.upload.onload = () => {
+      isSent = true;
+      onProgress(body.size, body.size);
+    };
     request.onload = () => {
       if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
       else reject(errorFrom(request.status, request.responseText));
@@ -321,8 +329,10 @@ function sendItems(
     request.onerror = () =>
       reject(
         new ApiError({
-          message:
-            "The connection broke before the service answered. Nothing was loaded unless it says so.",
+          code: isSent ? "connection_lost" : "unreachable",
+          message: isSent
+            ? "The connection broke before the service answered."
+            : "The connection broke while the file was sent.",
         }),
       );
     request.onabort = () => reject(new DOMException("Cancelled", "AbortError"));

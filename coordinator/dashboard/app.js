@@ -10,7 +10,7 @@
 
 import { apiKey, onStarting, onUnauthorized, startProgress } from "./api.js";
 import { openDialog } from "./components/dialog.js";
-import { button, fill, h, svg } from "./components/dom.js";
+import { button, fill, h, setText, svg } from "./components/dom.js";
 import { compareView } from "./views/compare.js";
 import { healthView } from "./views/health.js";
 import { HOME, PREFIX } from "./paths.js";
@@ -124,7 +124,7 @@ async function waitForStart() {
   for (;;) {
     const state = await startProgress();
     if (!state) break;
-    text.textContent = state.message.replace(/; try again shortly$/, "");
+    setText(text, state.message.replace(/; try again shortly$/, ""));
     if (state.progress?.share) bar.value = state.progress.share;
     await new Promise((done) => setTimeout(done, POLL_MS));
   }

@@ -239,3 +239,38 @@ def test_ids_of_many_digits_survive_the_form(page: Any, service: Service, expect
 
     saved = service.call("GET", "/lamps/configuration")
     assert (saved["rules"], saved["stop_words"]) == ([{"pin": [pinned]}], ["the"])
+
+
+def test_ids_that_only_look_like_numbers_are_pinned(
+    page: Any, service: Service, expect: Any
+) -> None:
+    """007 and 7 are two items; what the notation of the form cannot say stays as it is."""
+    kept = {"name": "kept", "pin": ["a,b", "x@5", 7], "hide": ["c, d"]}
+    service.call("POST", "/lamps/configuration", CONFIGURATION | {"rules": [kept]})
+    dialog = open_part(page, "Rules")
+    rule = dialog.get_by_role("group", name="rule", exact=True)
+    rule.get_by_role("textbox", name="Name", exact=True).fill("still kept")
+    dialog.get_by_role("button", name="Add a rule").click()
+    rule.nth(1).get_by_label("Pin").fill("007, 7, 0, 08@2")
+    rule.nth(1).get_by_label("Hide").fill("00")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+
+    rules = service.call("GET", "/lamps/configuration")["rules"]
+    pins = ["007", 7, 0, {"id": "08", "position": 2}]
+    assert rules == [kept | {"name": "still kept"}, {"pin": pins, "hide": ["00"]}]
+
+
+def test_a_number_that_is_wrong_is_shown_from_any_part_of_the_form(page: Any, expect: Any) -> None:
+    """Browsers refuse to send it without a word if it is out of sight."""
+    dialog = open_part(page, "Facets")
+    values = dialog.get_by_role("spinbutton", name="Values")
+    values.fill("-1")
+    dialog.get_by_role("tab", name="Search").click()
+    dialog.get_by_role("button", name="Save").click()
+
+    expect(dialog.get_by_role("tab", name="Facets")).to_have_attribute("aria-selected", "true")
+    expect(values).to_be_focused()
+    values.fill("3")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)

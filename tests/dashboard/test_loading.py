@@ -96,11 +96,13 @@ def test_kinds_ids_and_facets_are_the_users_choice(
 def test_decimal_commas_are_numbers_where_the_user_says_so(
     page: Any, service: Service, expect: Any
 ) -> None:
-    rows = "".join(f"M-{n};Möbel {n};1.{n:03},5;{n},0\n" for n in range(40))
+    rows = "".join(f"M-{n};Möbel {n};1.{n:03},5;{n},0;1.{n:03}\n" for n in range(40))
     page.goto("/dashboard")
-    drop_file(page, ".page-head", "comma.csv", f"Artikel;Name;Preis;Breite\n{rows}")
+    drop_file(page, ".page-head", "comma.csv", f"Artikel;Name;Preis;Breite;Lager\n{rows}")
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text("Preis, Breite have decimal commas")).to_be_visible()
+    expect(dialog.get_by_text("Preis, Breite, Lager have decimal commas")).to_be_visible()
+    expect(dialog.get_by_label("Kind of Lager")).to_have_value("number")
+    dialog.get_by_label("Kind of Lager").select_option("number 1,5")
     expect(dialog.get_by_label("Kind of Preis")).to_have_value("text")
     dialog.get_by_label("Kind of Preis").select_option("number 1,5")
     dialog.get_by_label("Ids come from").select_option("Artikel")
@@ -108,7 +110,7 @@ def test_decimal_commas_are_numbers_where_the_user_says_so(
     dialog.get_by_role("button", name="Apply").click()
     expect(page.locator(".total")).to_have_text("40 items")
     item = service.call("GET", "/comma/items/M-7")
-    assert (item["Preis"], item["Breite"]) == (1007.5, "7,0")
+    assert (item["Preis"], item["Breite"], item["Lager"]) == (1007.5, "7,0", 1007)
 
 
 def test_lists_are_named_and_read_on_a_click(page: Any, service: Service, expect: Any) -> None:
@@ -511,3 +513,120 @@ def test_the_items_may_be_within_one_object(page: Any, service: Service, expect:
     expect(dialog).to_contain_text("2 items on disk")
     assert service.call("GET", "/answered/items/2") == {"id": 2, "name": "Axe"}
     service.call("DELETE", "/answered")
+
+
+STORED = "1,200 items of the file are stored. Load the file again when the cause is mended"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"json": {"error": {"code": "insufficient_storage"}}, "status": 507}, "Nothing was chang"),
+        (
+            {
+                "status": 507,
+                "json": {
+                    "error": {"code": "insufficient_storage", "created": 1000, "updated": 200}
+                },
+            },
+            STORED,
+        ),
+        (
+            {
+                "status": 500,
+                "json": {"error": {"code": "partly_stored", "created": 1, "updated": 0}},
+            },
+            "1 item of the file is stored.",
+        ),
+        ({"body": "<html>Bad Gateway</html>", "status": 502}, "is not known: look at the index"),
+        ({"body": "<html>Too Large</html>", "status": 413}, "Nothing was changed."),
+    ],
+)
+def test_a_load_that_fails_says_what_it_has_left(
+    page: Any, service: Service, expect: Any, answer: dict[str, Any], said: str
+) -> None:
+    service.make_index("failing", {}, [{"id": 1}])
+    if "json" in answer:
+        answer["json"]["error"] |= {"message": "The disk is full.", "status": answer["status"]}
+    page.route("**/failing/index", lambda route: route.fulfill(**answer))
+    page.goto("/dashboard/failing")
+    expect(page.locator(".total")).to_have_text("1 item")
+    drop_file(page, ".results", "items.ndjson", '{"id":2}\n')
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog).to_contain_text(said)
+    expect(dialog.get_by_text("Nothing was changed")).to_have_count(
+        1 if said.startswith("Nothing") else 0
+    )
+
+
+def test_what_is_being_stored_goes_on_when_the_dialog_is_closed(
+    page: Any, service: Service, expect: Any
+) -> None:
+    """The index that was made for it stays, although it had no item yet."""
+    held: list[Any] = []
+    removed: list[str] = []
+
+    def note(request: Any) -> None:
+        if request.method == "DELETE":
+            removed.append(request.url)
+
+    def show_load(route: Any) -> None:
+        load = {"state": "storing", "items_read": 9, "items_stored": 0}
+        ids = [one.request.headers["x-request-id"] for one in held]
+        route.fulfill(json={"loads": [load | {"id": one} for one in ids]})
+
+    page.on("request", note)
+    page.route("**/my-tools/index", lambda route: held.append(route))
+    page.route("**/_loads", show_load)
+    page.goto("/dashboard")
+    page.evaluate(
+        """() => {
+            const { send } = XMLHttpRequest.prototype;
+            XMLHttpRequest.prototype.send = function (body) {
+                send.call(this, body);
+                this.upload.dispatchEvent(new ProgressEvent("load"));
+            };
+        }"""
+    )  # a held request is never sent
+    drop_file(page, ".page-head", "my tools.csv", TOOLS)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog).to_contain_text("Stored 0 of 9 items")
+    with page.expect_event("requestfailed"):
+        dialog.get_by_role("button", name="Close, and let it go on").click()
+    expect(page.get_by_role("link", name="my-tools", exact=True)).to_be_visible()
+    page.remove_listener("request", note)
+    assert removed == []
+
+
+def test_of_several_files_the_others_are_named(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    page.evaluate(
+        """() => {
+            const dataTransfer = new DataTransfer();
+            for (const name of ["part-1.csv", "part-2.csv", "part-3.csv"])
+              dataTransfer.items.add(new File(["id,a\\n1,x\\n"], name));
+            const options = { bubbles: true, cancelable: true, dataTransfer };
+            document.querySelector(".page-head").dispatchEvent(new DragEvent("drop", options));
+        }"""
+    )
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("textbox", name="Into the index")).to_have_value("part-1")
+    expect(dialog.get_by_role("status").filter(has_text="One file at a time")).to_contain_text(
+        "part-1.csv is read. Drop part-2.csv, part-3.csv afterwards."
+    )
+
+
+def test_a_file_is_dropped_on_the_page_of_its_index(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("dropped", {}, [{"id": 1, "name": "Saw"}])
+    page.goto("/dashboard/dropped")
+    expect(page.locator(".total")).to_have_text("1 item")
+    drop_file(page, ".results", "more.csv", "id,name\n2,Axe\n")
+    dialog = page.get_by_role("dialog", name="Load a file into dropped")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog).to_contain_text("1 item on disk")
+    page.keyboard.press("Escape")
+    expect(page.locator(".total")).to_have_text("2 items")

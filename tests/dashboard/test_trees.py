@@ -76,6 +76,7 @@ def test_long_branches_show_more_on_demand(tab: Tab, expect: Any) -> None:
         tree(page).get_by_role("button", name="Open More").click()
         expect(tree(page).get_by_role("button", name="00 1")).to_be_visible()
         expect(tree(page).get_by_role("button", name="14 1")).to_have_count(0)
-        tree(page).get_by_role("button", name="More of Category").click()
+        tree(page).get_by_role("button", name="More of Category").press("Enter")
         expect(tree(page).get_by_role("button", name="14 1")).to_be_visible()
+        expect(tree(page).get_by_role("button", name="09 1")).to_be_focused()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360

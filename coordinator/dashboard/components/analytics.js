@@ -5,9 +5,9 @@ import { count, milliseconds, percent, plural } from "../format.js";
 import { itemPath, searchPath } from "../paths.js";
 import { EMPTY_STATE, withQuery, writeState } from "../state.js";
 import { dayBars } from "./chart.js";
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { createTable, number } from "./figures.js";
-import { errorNotice } from "./notice.js";
+import { showError } from "./notice.js";
 
 const REFRESH_MS = 15_000;
 const DAYS = [1, 7, 30];
@@ -53,14 +53,14 @@ export function createAnalytics() {
       try {
         const report = await latest.run((signal) => analytics(days.value, signal));
         if (report === STALE) return;
-        fill(problem);
+        refill(problem);
         draw(report);
       } catch (error) {
         if (error.status === 404 || error.isRefused) {
           element.hidden = true; // analytics are off, or not for this key
           return;
         }
-        fill(problem, errorNotice(error, { retry: refresh }));
+        showError(problem, error, { retry: refresh });
       }
     }
     timer = setTimeout(refresh, REFRESH_MS);

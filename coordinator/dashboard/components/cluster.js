@@ -2,7 +2,7 @@
 
 import { ApiError, STALE, Latest, clusterState } from "../api.js";
 import { count, duration, milliseconds, plural } from "../format.js";
-import { fill, h } from "./dom.js";
+import { fill, h, setText } from "./dom.js";
 import { createTable, number, stateBadge } from "./figures.js";
 
 const REFRESH_MS = 5000;
@@ -10,14 +10,15 @@ const REFRESH_MS = 5000;
 /** Shows nothing for a host that shares no log with others. */
 export function createCluster() {
   const latest = new Latest();
-  const summary = h("p", { role: "status" });
+  const summary = h("span", { role: "status" });
+  const end = h("span", {});
   const troubles = h("ul", { class: "troubles" });
   const hosts = createTable("Hosts", ["Host", "State", "Entry", "Lag", "Shards", "Compared"]);
   const servers = createTable("Servers of the log", ["Server", "State", "Entries missing"]);
   const element = h(
     "section",
     { class: "cluster", "aria-label": "Several hosts", hidden: true },
-    summary,
+    h("p", {}, summary, end),
     troubles,
     h("div", { class: "tables" }, hosts.element, servers.element),
   );
@@ -40,7 +41,8 @@ export function createCluster() {
 
   function draw({ log, hosts: all }) {
     element.hidden = false;
-    summary.textContent = summaryOf(log);
+    setText(summary, summaryOf(log));
+    end.textContent = log.is_up ? ` · ends at entry ${count(log.last_seq)}` : "";
     fill(
       troubles,
       all.flatMap((one) => troublesOf(one).map((text) => h("li", {}, `${one.name}: ${text}`))),
@@ -66,7 +68,7 @@ function summaryOf(log) {
   const copies = log.servers.length
     ? `${count(current)} of ${plural(log.servers.length, "server")} have it all, ${log.leader} leads`
     : "on one server";
-  return `The log has a majority: ${copies} · ends at entry ${count(log.last_seq)}`;
+  return `The log has a majority: ${copies}`;
 }
 
 function troublesOf(host) {

@@ -78,6 +78,7 @@ export function configureDialog({ name = "", isNew = false, onDone }) {
           : isNew
             ? `Created ${wanted}`
             : `Saved the configuration of ${wanted}`,
+        { stays: warnings.length > 0 },
       );
       onDone?.(wanted);
     } catch (error) {

@@ -63,6 +63,8 @@ export function createConfigurationEditor(initialText, fields) {
     problem,
   );
   const isForm = () => shown !== JSON_TAB;
+  // A browser says nothing of a mistake that is out of sight, and does not send the form either.
+  element.addEventListener("invalid", (event) => switchTo(form.partOf(event.target)), true);
   area.value = indentJson(initialText);
   draw();
 

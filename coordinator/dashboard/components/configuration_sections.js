@@ -148,7 +148,8 @@ export function synonymSection(original) {
 
 // --- rules -----------------------------------------------------------------------------------------
 
-const toId = (text) => (/^\d{1,15}$/.test(text) ? Number(text) : text);
+/** "42" and 42 are one id, "007" and 7 are two. */
+const toId = (text) => (/^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : text);
 
 /** "42, 7@5" <-> [42, {id: 7, position: 5}]. */
 function pinText(pin) {
@@ -184,8 +185,10 @@ export function ruleSection(original) {
         disabled: condition.value === "any",
       });
       const name = textInput(rule.name ?? "", { maxlength: "100", placeholder: "tv week" });
-      const pin = textInput((rule.pin ?? []).map(pinText).join(", "), { placeholder: "42, 7@5" });
-      const hide = textInput(listed(rule.hide), { placeholder: "13" });
+      const pinned = (rule.pin ?? []).map(pinText).join(", ");
+      const pin = textInput(pinned, { placeholder: "42, 7@5" });
+      const hidden = listed(rule.hide);
+      const hide = textInput(hidden, { placeholder: "13" });
       const [boost] = rule.boost ?? [];
       const isSimple = (rule.boost ?? []).length < 2;
       const boosted = textInput(isSimple ? (boost?.filter ?? "") : "as in JSON", {
@@ -214,8 +217,11 @@ export function ruleSection(original) {
           if (input.value.trim()) when[end] = input.value.trim();
         }
         set("when", when, Object.keys(when).length === 0);
-        set("pin", words(pin.value).map(readPin), words(pin.value).length === 0);
-        set("hide", words(hide.value).map(toId), words(hide.value).length === 0);
+        // Ids with a comma or an @ are kept as long as their text is.
+        if (pin.value !== pinned)
+          set("pin", words(pin.value).map(readPin), words(pin.value).length === 0);
+        if (hide.value !== hidden)
+          set("hide", words(hide.value).map(toId), words(hide.value).length === 0);
         if (isSimple)
           set(
             "boost",

@@ -12,6 +12,7 @@ import { button, fill, h, uniqueId } from "./dom.js";
 export function openDialog(title, build, { kind = "", onClose } = {}) {
   const titleId = uniqueId("dialog");
   const dialog = h("dialog", { class: `dialog ${kind}`.trim(), "aria-labelledby": titleId });
+  const toasts = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
   const close = () => dialog.close();
   fill(
     dialog,
@@ -22,8 +23,10 @@ export function openDialog(title, build, { kind = "", onClose } = {}) {
       button("Close", { iconName: "close", isIconOnly: true, kind: "quiet", onclick: close }),
     ),
     build(close),
+    toasts,
   );
   dialog.addEventListener("close", () => {
+    document.getElementById("toasts").append(...toasts.children);
     dialog.remove();
     onClose?.();
   });

@@ -5,6 +5,8 @@
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 const AS_PROPERTY = new Set(["value", "checked", "disabled", "hidden", "open", "indeterminate"]);
+/** What is typed here are names, ids and JSON: a phone must not begin them with a capital, or mend them. */
+const AS_TYPED = { autocapitalize: "off", autocorrect: "off" };
 
 function assign(element, attributes) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -25,7 +27,8 @@ export function setVariables(element, variables) {
 
 /** Creates an HTML element; children are elements, strings, or nested lists; null is left out. */
 export function h(tag, attributes, ...children) {
-  const element = assign(document.createElement(tag), attributes);
+  const isTyped = tag === "input" || tag === "textarea";
+  const element = assign(document.createElement(tag), { ...(isTyped && AS_TYPED), ...attributes });
   element.append(...present(children));
   return element;
 }
@@ -41,6 +44,11 @@ function present(children) {
   return children
     .flat(Infinity)
     .filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+/** Sets a text unless it is there already: a screen reader would read it out again. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** Replaces all children of an element. */

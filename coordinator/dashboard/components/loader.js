@@ -19,9 +19,9 @@ import { COLUMN_KINDS } from "../sources/delimited.js";
 import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
 import { columnNotes, placeChoice } from "./column_notes.js";
 import { openDialog } from "./dialog.js";
-import { button, fill, h, icon, setVariables, uniqueId } from "./dom.js";
+import { button, fill, h, icon, setText, setVariables, uniqueId } from "./dom.js";
 import { tile } from "./figures.js";
-import { errorNotice } from "./notice.js";
+import { errorNotice, toast } from "./notice.js";
 import { proposalForm } from "./proposal.js";
 
 const REJECTED_SHOWN = 200;
@@ -57,7 +57,8 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     const input = h("input", {
       type: "file",
       class: "visually-hidden",
-      accept: ACCEPTED,
+      // A phone offers only types that it knows; it has no word for lines of JSON.
+      accept: matchMedia("(pointer: coarse)").matches ? undefined : ACCEPTED,
       onchange: () => input.files[0] && inspect(input.files[0]),
     });
     const zone = h(
@@ -229,30 +230,38 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
 
   async function send(source, made, { target, isNew, skipsErrors }) {
     const bar = progressBar(`Loading ${source.file.name}`);
-    const phase = h("p", { role: "status" }, "Starting…");
+    const phase = h("span", { role: "status" }, "Starting…");
+    const amount = h("span", {}); // not read out at every step
+    const leave = button("Cancel", { onclick: close });
     fill(
       place,
       heading(source.file),
       bar.element,
-      phase,
-      h("div", { class: "dialog-actions" }, button("Cancel", { onclick: close })),
+      h("p", {}, phase, amount),
+      h("div", { class: "dialog-actions" }, leave),
     );
-    const show = (share, text) => {
+    const show = (share, doing, howMuch = "") => {
       bar.show(share);
-      phase.textContent = text;
+      setText(phase, doing);
+      amount.textContent = howMuch;
     };
     const requestId = `load-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
     const started = performance.now();
     let timer = 0;
     let isOver = false;
+    let isStoring = false; // from then on the service goes on by itself
     const watch = async () => {
       try {
         const load = await loadProgress(requestId, controller.signal);
-        if (load?.state === "storing" && !isOver)
+        if (load?.state === "storing" && !isOver) {
+          isStoring = true;
+          setText(leave, "Close, and let it go on");
           show(
             load.items_stored / Math.max(1, load.items_read),
-            `Stored ${count(load.items_stored)} of ${plural(load.items_read, "item")}`,
+            "Stored",
+            ` ${count(load.items_stored)} of ${plural(load.items_read, "item")}`,
           );
+        }
       } catch {
         // The load itself tells what is wrong; progress is a courtesy.
       }
@@ -267,7 +276,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         signal: controller.signal,
         onProgress: (sent, total) => {
           if (sent < total)
-            show(sent / total, `Sent ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`);
+            show(sent / total, "Sent", ` ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`);
           else if (!timer) {
             show(0, "All sent. The service is checking…");
             timer = setTimeout(watch, PROGRESS_MS);
@@ -277,7 +286,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
       loaded = { name: target, isNew };
       await showResult(source, made, result, (performance.now() - started) / 1000);
     } catch (error) {
-      if (isNew) await removeIfEmpty(target);
+      if (isNew && !isStoring) await removeIfEmpty(target);
       if (error.name !== "AbortError") showFailure(error, made);
     } finally {
       isOver = true;
@@ -341,11 +350,22 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     fill(
       place,
       errorNotice(error),
-      errors.length > 0 && rejectedTable(errors, error.rejected ?? errors.length),
-      h("p", { class: "muted" }, "Nothing was changed."),
+      errors.length > 0 && rejectedTable(errors, error.rejected),
+      h("p", { class: "muted" }, outcomeOf(error)),
       h("div", { class: "dialog-actions" }, button("Choose another file", { onclick: choose })),
     );
   }
+}
+
+/** What a load that failed has left in the index. */
+function outcomeOf({ code, status, stored }) {
+  const isFromProxy = code === "unexpected_answer" && status >= 500;
+  if (code === "connection_lost" || isFromProxy)
+    return "Whether anything was stored is not known: look at the index. A second load replaces items of the same id, and adds those without one again.";
+  if (!stored) return "Nothing was changed.";
+  const those = `${plural(stored, "item")} of the file ${stored === 1 ? "is" : "are"} stored.`;
+  if (code === "partly_stored") return those;
+  return `${those} Load the file again when the cause is mended: items of the same id are replaced.`;
 }
 
 async function hasNoFacets(index) {
@@ -583,7 +603,14 @@ export function acceptDrops(element, onFile) {
     if (!hasFile(event)) return;
     event.preventDefault();
     event.stopPropagation();
-    const [file] = event.dataTransfer.files;
+    const [file, ...others] = event.dataTransfer.files;
     if (file) onFile(file);
+    if (others.length > 0) {
+      const names = others.slice(0, NAMED_MAX).map(({ name }) => name);
+      const more = others.length > NAMED_MAX ? " …" : "";
+      toast(`One file at a time: ${file.name} is read. Drop ${names.join(", ")}${more} afterwards.`, {
+        stays: true,
+      });
+    }
   });
 }

@@ -4,11 +4,10 @@ import { asCurl } from "../api.js";
 import { fieldTitle } from "../format.js";
 import { comparePath } from "../paths.js";
 import * as states from "../state.js";
+import { copyText } from "./clipboard.js";
 import { configureDialog } from "./configuration.js";
-import { openDialog } from "./dialog.js";
 import { button, fill, h, icon, uniqueId } from "./dom.js";
 import { loadDialog } from "./loader.js";
-import { toast } from "./notice.js";
 
 const VIEW_TITLES = { table: "Table", json: "JSON" };
 
@@ -145,18 +144,5 @@ async function copyCurl(index, request) {
     index,
     highlight ? { ...plain, highlight: { fields: highlight.fields } } : plain,
   );
-  try {
-    await navigator.clipboard.writeText(text);
-    toast("The command is in the clipboard");
-  } catch {
-    const area = h(
-      "textarea",
-      { class: "code", rows: "10", readonly: true, autofocus: true, "aria-label": "Command" },
-      text,
-    );
-    openDialog("Copy this command", () => [h("div", { class: "dialog-body" }, area)], {
-      kind: "wide",
-    });
-    area.select();
-  }
+  await copyText(text, { name: "Command", done: "The command is in the clipboard" });
 }

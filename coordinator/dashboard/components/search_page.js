@@ -10,8 +10,8 @@ import { createItem, pinnedBy } from "./item.js";
 import { createMap } from "./map.js";
 import { createTable } from "./table.js";
 import { createTree } from "./tree.js";
-import { loadDialog } from "./loader.js";
-import { emptyState, errorNotice, remark } from "./notice.js";
+import { acceptDrops, loadDialog } from "./loader.js";
+import { emptyState, remark, showError } from "./notice.js";
 import { pager } from "./pager.js";
 import { proposalDialog } from "./proposal.js";
 import { scoreParts } from "./score.js";
@@ -48,7 +48,6 @@ export function createSearchPage({
     "aria-label": `Search ${index}`,
     "aria-keyshortcuts": "/",
     autocomplete: "off",
-    autocapitalize: "off",
     spellcheck: "false",
     oninput: () => {
       type(input.value);
@@ -136,6 +135,9 @@ export function createSearchPage({
       pagerPlace,
     ),
   );
+
+  const load = (file) => loadDialog({ name: index, file, onDone: reopen });
+  acceptDrops(element, load);
 
   function noFacets() {
     return h(
@@ -307,7 +309,7 @@ export function createSearchPage({
         button("Load a file", {
           kind: "primary",
           iconName: "upload",
-          onclick: () => loadDialog({ name: index, onDone: reopen }),
+          onclick: () => load(),
         }),
       );
     }
@@ -332,14 +334,9 @@ export function createSearchPage({
     const partial = button("Show what the others have", {
       onclick: () => apply((state) => ({ ...state, allowsPartial: true })),
     });
-    fill(
-      messages,
-      errorNotice(error, {
-        retry: ask,
-        actions: error.code === "shard_unavailable" ? [partial] : [],
-      }),
-    );
-    if (error.isTemporary)
+    const actions = error.code === "shard_unavailable" ? [partial] : [];
+    const isNew = showError(messages, error, { retry: ask, actions });
+    if (isNew && error.isTemporary)
       messages.append(
         h(
           "p",

@@ -41,9 +41,7 @@ export function createTree(tree, { apply, refresh }) {
     note.textContent = selected.length > 0 ? `${selected.length} chosen` : "";
     const nodes = answer?.data.trees?.[tree.field];
     if (!nodes) return;
-    const focused = place.contains(document.activeElement)
-      ? document.activeElement.dataset.path
-      : undefined;
+    const focused = focusedPath();
     fill(
       place,
       nodes.length > 0
@@ -54,6 +52,15 @@ export function createTree(tree, { apply, refresh }) {
     const active = values.find((value) => value.dataset.path === focused) ?? values[0];
     for (const value of values) value.tabIndex = value === active ? 0 : -1;
     if (focused !== undefined) active?.focus();
+  }
+
+  /** The node that has the focus; that of a button beside it, and the one before “More”. */
+  function focusedPath() {
+    const control = document.activeElement;
+    if (!place.contains(control)) return undefined;
+    const near = control.closest("li") ?? control;
+    const own = near.querySelector(".value") ?? near.previousElementSibling?.querySelector(".value");
+    return control.dataset.path ?? own?.dataset.path;
   }
 
   function branch(nodes, selected, most) {

@@ -4,9 +4,9 @@ import { STALE, Latest, serviceStats, toJson } from "../api.js";
 import { createAnalytics } from "../components/analytics.js";
 import { lineChart } from "../components/chart.js";
 import { createCluster } from "../components/cluster.js";
-import { fill, h } from "../components/dom.js";
+import { fill, h, refill, setText } from "../components/dom.js";
 import { createTable, isGoodState, number, stateBadge, tile } from "../components/figures.js";
-import { errorNotice } from "../components/notice.js";
+import { showError } from "../components/notice.js";
 import { bytes, compact, count, duration, milliseconds, plural, timeOfDay } from "../format.js";
 import { searchPath } from "../paths.js";
 import { stateFromRequest, writeState } from "../state.js";
@@ -17,7 +17,8 @@ const POINTS_MIN = 16; // half a minute, which fills a chart at first
 
 export function healthView() {
   const latest = new Latest();
-  const summary = h("p", { class: "muted", role: "status" });
+  const summary = h("span", { role: "status" });
+  const uptime = h("span", {});
   const problem = h("div", { class: "messages" });
   const tiles = h("dl", { class: "tiles" });
   const rate = (value) => `${value >= 100 ? compact(value) : value.toFixed(1)}/s`;
@@ -47,7 +48,7 @@ export function healthView() {
   const element = h(
     "div",
     { class: "page" },
-    h("header", { class: "page-head" }, h("div", {}, h("h1", {}, "Health"), summary)),
+    h("header", { class: "page-head" }, h("div", {}, h("h1", {}, "Health"), h("p", { class: "muted" }, summary, uptime))),
     problem,
     cluster.element,
     tiles,
@@ -66,10 +67,10 @@ export function healthView() {
       try {
         const stats = await latest.run((signal) => serviceStats(signal));
         if (stats === STALE) return;
-        fill(problem);
+        refill(problem);
         draw(stats);
       } catch (error) {
-        fill(problem, errorNotice(error, { retry: refresh }));
+        showError(problem, error, { retry: refresh });
         if (error.isRefused) return;
       }
     }
@@ -78,9 +79,9 @@ export function healthView() {
 
   function draw(stats) {
     const isWell = stats.shards.every((shard) => isGoodState(shard.state));
-    summary.textContent = isWell
-      ? `All ${plural(stats.shards.length, "shard")} serve · up for ${duration(stats.uptime_s)}`
-      : "Not all shards serve";
+    const shardsServe = `All ${plural(stats.shards.length, "shard")} serve`;
+    setText(summary, isWell ? shardsServe : "Not all shards serve");
+    uptime.textContent = ` · up for ${duration(stats.uptime_s)}`;
     fill(
       tiles,
       tile("Requests", count(stats.requests.total)),

@@ -3,10 +3,10 @@
 import { STALE, Latest, emptyIndex, listIndexes, removeIndex } from "../api.js";
 import { configureDialog } from "../components/configuration.js";
 import { confirmLoss } from "../components/dialog.js";
-import { button, fill, h, reconcile } from "../components/dom.js";
+import { button, fill, h, reconcile, refill, setText } from "../components/dom.js";
 import { stateBadge } from "../components/figures.js";
 import { acceptDrops, loadDialog } from "../components/loader.js";
-import { emptyState, errorNotice, toast } from "../components/notice.js";
+import { emptyState, showError, toast } from "../components/notice.js";
 import { bytes, count, fieldTitle, plural } from "../format.js";
 import { searchPath } from "../paths.js";
 
@@ -57,10 +57,10 @@ export function indicesView({ go }) {
       const found = await latest.run((signal) => listIndexes(signal));
       if (found === STALE) return;
       indexes = found;
-      fill(problem);
+      refill(problem);
       draw();
     } catch (error) {
-      fill(problem, errorNotice(error, { retry: refresh }));
+      showError(problem, error, { retry: refresh });
       if (error.isRefused) return;
     }
     schedule();
@@ -77,10 +77,9 @@ export function indicesView({ go }) {
       .sort((one, other) => one.name.localeCompare(other.name));
     const items = indexes.reduce((sum, entry) => sum + entry.items, 0);
     const size = indexes.reduce((sum, entry) => sum + entry.bytes, 0);
-    summary.textContent =
-      indexes.length > 0
-        ? `${plural(indexes.length, "index", "indexes")} · ${plural(items, "item")} · ${bytes(size)}`
-        : "";
+    const isSome = indexes.length > 0;
+    const counts = [plural(indexes.length, "index", "indexes"), plural(items, "item"), bytes(size)];
+    setText(summary, isSome ? counts.join(" · ") : "");
     filter.hidden = indexes.length < FILTER_FROM && !wanted;
     reconcile(list, rows, (entry) => entry.name, createRow, updateRow);
     empty.hidden = rows.length > 0;

@@ -7,6 +7,7 @@
  */
 
 import { getItem, parseJson, toJson } from "../api.js";
+import { copyText } from "../components/clipboard.js";
 import { button, fill, h } from "../components/dom.js";
 import {
   deleteDialog,
@@ -18,7 +19,7 @@ import {
   pointText,
 } from "../components/item.js";
 import { boxAround, pointMap } from "../components/map.js";
-import { emptyState, errorNotice, toast } from "../components/notice.js";
+import { emptyState, errorNotice } from "../components/notice.js";
 import { fieldTitle, indentJson, plainNumber } from "../format.js";
 import { itemPath, searchPath } from "../paths.js";
 import { loadSchema } from "../schema.js";
@@ -171,12 +172,7 @@ export function itemView({ index, id, go }) {
 
   async function copyLink() {
     const address = location.origin + itemPath(index, id);
-    try {
-      await navigator.clipboard.writeText(address);
-      toast("The link is in the clipboard");
-    } catch {
-      toast(address);
-    }
+    await copyText(address, { name: "Link", done: "The link is in the clipboard" });
   }
 
   open();

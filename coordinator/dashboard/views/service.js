@@ -108,7 +108,7 @@ export function serviceView() {
       rowAction(`Delete the key ${name}`, "trash", () =>
         confirmLoss({
           title: "Delete this key?",
-          text: `Whoever uses “${name}” is refused from now on.`,
+          text: `Whoever uses “${name}” is refused from now on.${numKeys === 1 ? ` It is the last key. ${OPEN}` : ""}`,
           action: "Delete",
           act: async () => {
             await api.deleteKey(key.id);
