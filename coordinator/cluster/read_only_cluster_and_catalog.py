@@ -174,7 +174,7 @@ class ReaderCatalog(Catalog):
                     return
                 raise OwnerOnly
             revision = self._shared.revision
-            state = await self._read_file() if revision else None
+            state = None if revision is None else await self._read_file()
             self._seen = version
             self._is_whole = state is not None and state.revision == revision
             if state is None or not self._is_whole:

@@ -1,6 +1,7 @@
 """The shared memory of the coordinators of one service (`facetd serve --coordinators N`).
 
-    first 8,192 words                 catalog version, revision, serving, base, pids of the readers
+    first 8,192 words                 catalog version, revision plus 1, serving, base, pids of the
+                                      readers
     then one word per index number    its horizon, written by the owner
     then, for every reader, the same  the oldest horizon that it is reading, plus 1; 0: none
 
@@ -79,14 +80,14 @@ class SharedState:
 
     # --- the owner writes
 
-    def publish_catalog(self, revision: int) -> None:
+    def publish_catalog(self, revision: int | None) -> None:
         """Notify the readers of a new catalog.
 
         Args:
-            revision: of the stored state that they see; 0: a change is under way, so that what is
-                stored is not what they see.
+            revision: of the stored state that they see (0 before the first change); None: a change
+                is under way, so that what is stored is not what they see.
         """
-        self._header[_REVISION] = revision
+        self._header[_REVISION] = 0 if revision is None else revision + 1
         self._header[_VERSION] += 1
 
     def publish_serving(self, is_serving: bool) -> None:
@@ -124,9 +125,10 @@ class SharedState:
         return self._header[_VERSION]
 
     @property
-    def revision(self) -> int:
-        """Revision of the stored catalog if that is what requests see; else 0."""
-        return self._header[_REVISION]
+    def revision(self) -> int | None:
+        """Revision of the stored catalog if that is what requests see."""
+        word = self._header[_REVISION]
+        return word - 1 if word else None
 
     @property
     def is_serving(self) -> bool:

@@ -56,6 +56,9 @@ response before the connection closes."""
 PROBE_SECONDS: Final = 0.02
 """When a client that has closed its sending side is first asked whether it has left. The time until
 the next question doubles, up to a second."""
+REQUESTS_MAX: Final = 1_000
+"""Of one connection where several coordinators share the port. The kernel spreads connections, not
+requests: clients that keep those made while a coordinator was away would never use that one."""
 READ_BYTES: Final = 256 * 1024
 """Bytes of a body kept in memory before reading from the socket pauses."""
 
@@ -155,9 +158,16 @@ class Connection(RequestHandler):
         self.services = services
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether the service is shutting down: responses then close their connections."""
-        return self.server.is_stopping
+    def is_ending(self) -> bool:
+        """Whether the response to the newest request closes the connection.
+
+        So it is while the service stops, and after many requests if others share the port; then
+        not before those are answered that have come with it.
+        """
+        server = self.server
+        return server.is_stopping or (
+            self._request_count >= server.requests_max and not self._messages
+        )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the client's address: asking for it takes a system call each time."""
@@ -310,6 +320,7 @@ class Server(web.Server):
 
     Attributes:
         is_stopping: set when shutdown begins.
+        requests_max: of one connection.
         slow_clients: those that have not read their responses yet.
     """
 
@@ -330,6 +341,7 @@ class Server(web.Server):
             auto_decompress=False,
         )
         self.is_stopping = False
+        self.requests_max = REQUESTS_MAX if services.settings.coordinators > 1 else sys.maxsize
         self.slow_clients = SlowClients(limits.bytes_unread_max)
         self._connections_max = limits.connections_max
         self._services = services

@@ -92,8 +92,8 @@ class ClientConnection(Protocol):
     _paused: bool  # aiohttp's: the socket takes no more for now
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether the service is shutting down: responses then close their connections."""
+    def is_ending(self) -> bool:
+        """Whether the response to the newest request closes the connection."""
 
     @property
     def slow_clients(self) -> SlowClients:
@@ -244,7 +244,7 @@ class Request:
     @property
     def may_go_on(self) -> bool:
         """Whether the connection may carry another request after this one."""
-        return self.keep_alive and not self.protocol.is_stopping
+        return self.keep_alive and not self.protocol.is_ending
 
     @property
     def peer_address(self) -> str:

@@ -304,7 +304,7 @@ class ReaderProcesses:
         self._reports = Reports(services.metrics, services.analytics, services.slow_queries)
 
         def publish() -> None:
-            shared.publish_catalog(catalog.state.revision if catalog.is_active else 0)
+            shared.publish_catalog(catalog.state.revision if catalog.is_active else None)
 
         services.cluster.share(shared)
         catalog.on_stored = publish

@@ -77,6 +77,42 @@ async def test_connection_header_is_obeyed(web: Web) -> None:
     await connection.close()
 
 
+async def test_where_coordinators_share_a_port_a_connection_ends_after_many_requests(
+    make_web: MakeWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel spreads connections: kept for good, they would stay where they were made."""
+    monkeypatch.setattr(aiohttp_connections, "REQUESTS_MAX", 3)
+    web = await make_web(coordinators=2)
+    connection = await web.connect()
+    replies = []
+    for _ in range(3):
+        await connection.send(request("GET", "/status"))
+        replies.append(await connection.read())
+    assert ["connection" in one.headers for one in replies] == [False, False, True]
+    assert replies[-1].headers["connection"] == "close"
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+    pipelining = await web.connect()
+    await pipelining.send(b"".join(get("/films/search", page=str(page)) for page in range(1, 8)))
+    replies = [await pipelining.read() for _ in range(7)]
+    assert [one.json["pagination"]["page"] for one in replies] == list(range(1, 8))
+    assert replies[-1].headers["connection"] == "close"
+    await pipelining.close()
+
+
+async def test_a_lone_coordinator_keeps_its_connections(
+    make_web: MakeWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aiohttp_connections, "REQUESTS_MAX", 3)
+    web = await make_web()
+    connection = await web.connect()
+    for _ in range(5):
+        await connection.send(request("GET", "/status"))
+        assert "connection" not in (await connection.read()).headers
+    await connection.close()
+
+
 async def test_old_client_may_keep_its_connection(web: Web) -> None:
     connection = await web.connect()
     for _ in range(2):

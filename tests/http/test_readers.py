@@ -37,6 +37,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+def test_all_listen_before_anything_is_in_the_catalog(tmp_path: Path) -> None:
+    options = ("--coordinators", str(NUM_COORDINATORS))
+    with (
+        Service(tmp_path / "data", 1, arguments=options) as new,
+        clients_of_all(new) as found,
+    ):
+        assert len(found) == NUM_COORDINATORS
+        assert new.log().count("reading") == NUM_COORDINATORS - 1
+
+
 @pytest.fixture
 def clients(service: Service) -> Iterator[list[Client]]:
     """One client of each coordinator, on an index of its own making."""

@@ -68,6 +68,28 @@ async def test_a_reader_leaves_the_file_of_the_catalog_alone(tmp_path: Path) -> 
         os.close(memory)
 
 
+async def test_a_reader_has_the_catalog_of_a_new_service_before_its_first_change(
+    tmp_path: Path,
+) -> None:
+    """Otherwise it would not listen, and the owner would get all connections."""
+    owner = Catalog.open(tmp_path, 1)
+    assert owner.state.revision == 0
+    memory = create_shared_state(2)
+    try:
+        shared = SharedState(memory, 2, 0)
+        reader = ReaderCatalog(Settings(data_dir=tmp_path), SharedState(memory, 2, 1))
+        with pytest.raises(OwnerOnly):
+            await reader.catch_up()  # nothing is published yet
+        shared.publish_catalog(None)
+        with pytest.raises(OwnerOnly):
+            await reader.catch_up()  # a change is under way
+        shared.publish_catalog(owner.state.revision)
+        await reader.catch_up()
+        assert reader.is_current
+    finally:
+        os.close(memory)
+
+
 async def test_a_reader_answers_again_after_a_change_that_it_read_was_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
