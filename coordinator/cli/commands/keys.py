@@ -7,6 +7,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -106,7 +107,7 @@ def create(
     document = {name: value for name, value in document.items() if value is not None}
     settings = service.settings()
     if service.named_url is None and not _is_running(settings) and _is_offline(service, settings):
-        echo(json.dumps(_create_offline(settings, document)))
+        _create_offline(settings, document)
         echo(
             f"facetd: the key is in {settings.data_dir}, which no service uses now; "
             "it holds from its next start",
@@ -117,7 +118,12 @@ def create(
     is_first = not _existing(client)
     if not allowed:
         document["actions"] = list(ACTIONS) if is_first else ["search"]
-    echo(json.dumps(client.request("POST", "/_keys", json.dumps(document).encode())))
+    made = _made(client, document, settings, is_first=is_first)
+    try:
+        echo(json.dumps(made))
+    except BaseException:
+        _take_back(replace(service, key=made["key"]) if is_first else service, made["id"], settings)
+        raise
     if is_first:
         echo(
             "facetd: from now on every request needs a key; keep this one (FACETD_KEY=fk_…), it is "
@@ -162,6 +168,45 @@ def remove(service: ConnectionOptions, key_id: str) -> None:
     with suppress(ClientError):  # others are left, of which this one was not the last
         if not _existing(client):
             echo("facetd: no key is left: every request is allowed", err=True)
+
+
+def _made(
+    client: Client, document: dict[str, Any], settings: Settings, *, is_first: bool
+) -> dict[str, Any]:
+    """Have the service make a key.
+
+    Raises:
+        ClientError: it refuses, or does not answer; says what to do if the key was made.
+    """
+    try:
+        made: dict[str, Any] = client.request("POST", "/_keys", json.dumps(document).encode())
+    except ClientError as error:
+        if error.status or not is_first:
+            raise
+        raise ClientError(
+            f"{error}; if requests want a key now, it was made, and its secret is lost: "
+            f"{_another(settings)}"
+        ) from error
+    return made
+
+
+def _take_back(service: ConnectionOptions, key_id: str, settings: Settings) -> None:
+    """Remove a key that could not be printed: its secret is lost."""
+    try:
+        service.client().request("DELETE", f"/_keys/{quote(key_id, safe='')}")
+    except ClientError as error:
+        fault = f"the key {key_id} could be neither printed nor removed ({error})"
+        echo(f"facetd: {fault}; if it is the only one, {_another(settings)}", err=True)
+    else:
+        echo("facetd: the key could not be printed, so it was removed", err=True)
+
+
+def _another(settings: Settings) -> str:
+    """Say how to make a key where no known one allows that."""
+    return (
+        f"stop the service, and facetd keys create --action admin --data-dir {settings.data_dir} "
+        "makes another"
+    )
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:
@@ -212,12 +257,18 @@ def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
     return False
 
 
-def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
-    """Create a key in the catalog of a service that is not running."""
+def _create_offline(settings: Settings, document: dict[str, Any]) -> None:
+    """Create a key in the catalog of a service that is not running.
+
+    It is printed before it counts: one whose secret is lost would lock its owner out.
+    """
     from coordinator.catalog.catalog import Catalog
     from coordinator.http.security.api_keys import add_key, stored_keys
 
-    async def create() -> dict[str, Any]:
+    def tell(shown: dict[str, Any], token: str) -> None:
+        echo(json.dumps({**shown, "key": token}))
+
+    async def create() -> None:
         data_directory.create(settings.data_dir)
         lock = acquire_lock(settings.data_dir)
         try:
@@ -231,9 +282,8 @@ def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, A
             catalog = Catalog.open(settings.data_dir, num_shards)
             if not document["actions"]:
                 document["actions"] = ["search"] if stored_keys(catalog) else list(ACTIONS)
-            shown, token = await add_key(catalog, document, settings.limits)
-            return {**shown, "key": token}
+            await add_key(catalog, document, settings.limits, tell=tell)
         finally:
             os.close(lock)
 
-    return asyncio.run(create())
+    asyncio.run(create())

@@ -13,7 +13,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -249,9 +249,21 @@ def visible_keys(catalog: Catalog, caller: Caller) -> dict[str, StoredKey]:
 
 
 async def add_key(
-    catalog: Catalog, document: object, limits: Limits, caller: Caller = ANYBODY
+    catalog: Catalog,
+    document: object,
+    limits: Limits,
+    caller: Caller = ANYBODY,
+    *,
+    tell: Callable[[dict[str, Any], str], None] | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Create a key durably.
+
+    Args:
+        catalog: stores it.
+        document: as for `create_key`.
+        limits: on their number.
+        caller: makes it.
+        tell: called with what is returned before the key counts; if it raises, there is none.
 
     Returns:
         What may be shown of it, and the token.
@@ -269,12 +281,14 @@ async def add_key(
                 f"there may be {limits.shown('keys_max')} keys; delete some", code="invalid_key"
             )
         made[:] = [create_key(document, is_first=not keys)]  # a change may be made again
-        id_, _, stored = made[0]
+        id_, token, stored = made[0]
         if not caller.covers(stored):
             raise Forbidden(
                 "an API key can make keys for its own indexes only: each pattern in indexes must "
                 "lie within one of its own"
             )
+        if tell is not None:
+            tell(shown_key(id_, stored), token)
         return state.with_section(SECTION, {**keys, id_: msgspec.to_builtins(stored)})
 
     await catalog.change(change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service import ROOT, Service
+from tests.service import ROOT, Service, run_command
 
 COMMANDS = [
     *("--help", "help", "version", "-V", "load --help", "keys --help", "config", "man"),
@@ -75,6 +76,30 @@ def test_a_report_on_data_that_cannot_be_printed_is_a_line(tmp_path: Path) -> No
         client.close()
     full = run(f"check --data-dir '{tmp_path / 'data'}'", ">/dev/full")
     assert full == "facetd: No space left on device\n1"
+
+
+def test_a_key_that_cannot_be_printed_is_removed(tmp_path: Path) -> None:
+    removed = "facetd: the key could not be printed, so it was removed\n"
+    with Service(tmp_path / "data", 1) as service:
+        environment = {"FACETD_PORT": str(service.port)}
+        full = run("keys create", ">/dev/full", environment)
+        assert full == f"{removed}facetd: No space left on device\n1"
+        client = service.client()
+        assert client.get("/_keys").json == {"keys": []}  # anyone may still make the first one
+
+        key = client.post("/_keys", {"actions": ["admin"]}).json["key"]
+        full = run("keys create", ">/dev/full", {**environment, "FACETD_KEY": key})
+        assert full == f"{removed}facetd: No space left on device\n1"
+        client.headers["x-api-key"] = key
+        assert len(client.get("/_keys").json["keys"]) == 1
+        client.close()
+
+
+def test_a_key_for_the_first_start_that_cannot_be_printed_is_not_made(tmp_path: Path) -> None:
+    command = f"keys create --data-dir '{tmp_path / 'data'}'"
+    assert run(command, ">/dev/full") == "facetd: No space left on device\n1"
+    made = run_command(*command.replace("'", "").split())
+    assert json.loads(made.stdout)["actions"] == ["search", "write", "configure", "admin"]
 
 
 @pytest.mark.parametrize("command", ["--help", "man", "config"])

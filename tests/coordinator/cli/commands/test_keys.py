@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.commands import main
+from coordinator.command_line_client import Client, ClientError
 from tests.service import Service, free_port
 
 
@@ -64,6 +66,35 @@ def test_a_running_service_gets_the_key_however_it_is_named(
         assert (unknown.exit_code, "key_not_found" in unknown.stderr) == (1, True), unknown.stderr
     last = _run("keys", "rm", made["id"], "--url", url, "--key", key)
     assert "no key is left: every request is allowed" in last.stderr
+
+
+def test_what_to_do_about_a_first_key_that_may_have_been_made_is_said(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Client.request
+
+    def lost(client: Client, method: str, path: str, *more: Any) -> Any:
+        answer = request(client, method, path, *more)
+        if method == "POST":
+            keys.append(answer["key"])
+            raise ClientError("no answer")
+        return answer
+
+    keys: list[str] = []
+    monkeypatch.setattr(Client, "request", lost)
+    lines = _run("keys", "create", "--data-dir", str(service.data))
+    assert (lines.exit_code, lines.stdout) == (1, "")
+    assert "it was made, and its secret is lost: stop the service" in lines.stderr
+    assert f"facetd keys create --action admin --data-dir {service.data} makes" in lines.stderr
+
+    further = _run("keys", "create", "--data-dir", str(service.data), "--key", keys[0])
+    assert further.stderr == "facetd: no answer\n"
+    monkeypatch.undo()
+    client = service.client()
+    client.headers["x-api-key"] = keys[0]
+    for one in keys[::-1]:
+        assert client.delete(f"/_keys/{one.split('_')[1]}").status == 200
+    client.close()
 
 
 def test_a_key_is_made_with_filter_expiry_and_indexes(tmp_path: Path) -> None:
