@@ -15,6 +15,8 @@ from common.protocol.messages import IndexEntry, SnapshotSource
 
 CATALOG_FORMAT: Final = 1
 """Of a whole state; records of changes came with format 3 of the data directory."""
+KEYS_SECTION: Final = "keys"
+"""Name of the section with the API keys."""
 
 
 class StoredIndex(Struct, frozen=True):
@@ -54,8 +56,8 @@ class CatalogState(Struct, frozen=True):
     aliases: dict[str, str] = {}
     """Alias to index name."""
     sections: dict[str, dict[str, Any]] = {}
-    """What other modules store here durably, by name; `keys` belongs to
-    `coordinator.http.security.access_control`."""
+    """What other modules store here durably, by name; `KEYS_SECTION` belongs to
+    `coordinator.http.security.api_keys`."""
 
     def new_entry(self, name: str, configuration: dict[str, Any]) -> StoredIndex:
         """Return the index as it will be with a new configuration (`with_index` adds it)."""

@@ -9,7 +9,8 @@ A request, in the order of its steps:
     middleware         what every request goes through before and after its route
     reader_coordinator_forwarding  where a reader passes a request on to the owner, by
                        reader_coordinator_messages
-    tracing            the same within a span of OpenTelemetry
+    tracing            the same within a span of OpenTelemetry; whether its libraries
+                       are there: libraries_of_traces
     routing            path → function
     services           what routes need: search, catalog, shards, …
     responses          head and body on the socket; result_bodies: the JSON of results

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from common.setting_conversion import SettingError
 from coordinator.http.aiohttp_connections import Server
+from coordinator.http.libraries_of_traces import not_installed
 from coordinator.http.listening import BACKLOG, listen
 from coordinator.http.middleware import Middleware
 from coordinator.http.reader_coordinator_forwarding import ReaderMiddleware
@@ -160,8 +160,6 @@ def _make_middleware(services: Services, routes: Iterable[ServedRoute]) -> Middl
 
         provider = tracing.exporting_provider()
     except ImportError as error:
-        raise SettingError(
-            "traces need libraries that are not installed: pip install 'facetd[otel]'"
-        ) from error
+        raise not_installed() from error
     traced = tracing.TracedReader if is_reader else tracing.TracedMiddleware
     return traced(services, routes, provider)

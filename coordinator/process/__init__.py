@@ -1,6 +1,7 @@
 """The processes: supervisor, coordinator, and work on a data directory at rest.
 
-supervisor           starts, watches, restarts and stops all others
+supervisor           starts, watches, restarts and stops all others; what it will not start
+                     with: refused_starts
 child_process        one of them, made by fork_server_client (they import
                      aiohttp_without_system_files)
 startup_listener     answers until the coordinator listens; port_conflict: who else has the port

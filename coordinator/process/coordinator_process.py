@@ -47,6 +47,7 @@ from coordinator.http.services import Services
 from coordinator.process.inherited_coordinator_slots import CoordinatorSlot
 from coordinator.process.port_conflict import PORT_TRY_SECONDS, PORT_WAIT_SECONDS, port_taken
 from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
+from coordinator.process.refused_starts import check_log
 from coordinator.process.service_factory import make_services
 from coordinator.process.startup_listener import request_takeover
 from coordinator.routes import ROUTES
@@ -275,16 +276,7 @@ def make_replica(
         from coordinator.replication.replica import Replica
 
         return Replica(settings, catalog, cluster, ShardProcesses(starter, restore))
-    if data_directory.placement_path(settings.data_dir).exists():
-        raise DataDirectoryError(
-            f"{settings.data_dir} has some of the shards that several hosts hold together: start "
-            "with --log, --shards-here and --of"
-        )
-    if data_directory.replica_path(settings.data_dir).exists():
-        raise DataDirectoryError(
-            f"{settings.data_dir} follows the log of several hosts: start with --log, or, to go on "
-            "with this host alone, remove replica.json from it"
-        )
+    check_log(settings)
     return None
 
 

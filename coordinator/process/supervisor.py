@@ -51,6 +51,7 @@ from coordinator.process.port_conflict import (
     port_holder,
     port_taken,
 )
+from coordinator.process.refused_starts import check_start
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.host.replica_file import arriving_shards, shards_to_run
 from coordinator.settings import Settings
@@ -197,23 +198,18 @@ class Supervisor:
         """Create or check the data directory and lock it; return the lock.
 
         Returns:
-            None if that is impossible, or if anyone could use a new service; stderr says why.
+            None if that is impossible, or the start is refused; stderr says why.
         """
         settings = self._settings
         try:
-            is_new = data_directory.read_manifest(settings.data_dir) is None
-            if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-                from coordinator.http.security.listening_without_api_keys import unsafe_address
-
-                print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
-                return None
+            check_start(settings)
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
             data_directory.check_manifest(settings.data_dir, settings.all_shards)
             with data_directory.start_explained(settings.data_dir):
                 data_directory.read_or_create_secret(settings.data_dir)
                 forget_endpoints(settings.data_dir, settings.all_shards)
-        except DataDirectoryError as error:
+        except CommandError as error:
             print(f"facetd: {error}", file=sys.stderr)
             return None
         return lock

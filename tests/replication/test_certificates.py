@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.setting_conversion import SettingError
-from coordinator.replication.placement.own_placement import tls_contexts
+from coordinator.replication.placement.tls_between_hosts import tls_contexts
 from coordinator.settings import Settings
 
 NAMES = ("rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca")

@@ -24,11 +24,11 @@ from multidict import istr
 
 from common.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from common.nearest_name import nearest
+from coordinator.catalog.catalog_state import KEYS_SECTION
 from coordinator.http.security.api_keys import (
     ANYBODY,
     NOBODY,
     SALT_BYTES,
-    SECTION,
     Action,
     Caller,
     StoredKey,
@@ -88,7 +88,7 @@ class Guard:
 
     def _take_keys(self) -> None:
         """Load the keys from the catalog, unless something else in it has changed."""
-        section = self._catalog.section(SECTION)
+        section = self._catalog.section(KEYS_SECTION)
         if section == self._section:
             return
         self._section = section

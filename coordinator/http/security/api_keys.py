@@ -24,6 +24,7 @@ from msgspec import Struct
 from common.errors import Forbidden, InvalidRequest, NotFound
 from common.moments import timestamp_of
 from common.query_syntax_tree import Filter
+from coordinator.catalog.catalog_state import KEYS_SECTION
 from coordinator.http.security.tenant_tokens import signing_key
 from coordinator.parameters.filter_parser import parse_filter
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from coordinator.catalog.catalog import Catalog
     from coordinator.catalog.catalog_state import CatalogState
 
-SECTION: Final = "keys"
-"""Name of the catalog's section."""
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
 _EXPIRY_MAX: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
@@ -238,7 +237,7 @@ def shown_key(id_: str, key: StoredKey) -> dict[str, Any]:
 
 def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
     """Return all keys by id."""
-    section = catalog.section(SECTION)
+    section = catalog.section(KEYS_SECTION)
     return {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
 
 
@@ -275,7 +274,7 @@ async def add_key(
     made: list[tuple[str, str, StoredKey]] = []
 
     def change(state: CatalogState) -> CatalogState:
-        keys = state.sections.get(SECTION, {})
+        keys = state.sections.get(KEYS_SECTION, {})
         if len(keys) >= limits.keys_max:
             raise InvalidRequest(
                 f"there may be {limits.shown('keys_max')} keys; delete some", code="invalid_key"
@@ -289,7 +288,7 @@ async def add_key(
             )
         if tell is not None:
             tell(shown_key(id_, stored), token)
-        return state.with_section(SECTION, {**keys, id_: msgspec.to_builtins(stored)})
+        return state.with_section(KEYS_SECTION, {**keys, id_: msgspec.to_builtins(stored)})
 
     await catalog.change(change)
     id_, token, stored = made[0]
@@ -314,7 +313,7 @@ async def remove_key(
     """
 
     def change(state: CatalogState) -> CatalogState:
-        keys = dict(state.sections.get(SECTION, {}))
+        keys = dict(state.sections.get(KEYS_SECTION, {}))
         removed = keys.pop(id_, None)
         if removed is None or not caller.covers(msgspec.convert(removed, StoredKey)):
             raise NotFound(
@@ -334,7 +333,7 @@ async def remove_key(
                 "the last key with admin for all indexes can be removed only after all other keys",
                 code="invalid_key",
             )
-        return state.with_section(SECTION, keys)
+        return state.with_section(KEYS_SECTION, keys)
 
     await catalog.change(change)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coordinator.http.security.api_keys import SECTION
+from common import data_directory
+from common.errors import CommandError
+from coordinator.catalog.catalog_file import read_state
+from coordinator.catalog.catalog_state import KEYS_SECTION
 
 if TYPE_CHECKING:
     from coordinator.catalog.catalog import Catalog
     from coordinator.settings import Settings
 
 
-class UnsafeAddress(Exception):
+class UnsafeAddress(CommandError):
     """The service would be open to the network; the start fails."""
 
 
@@ -23,6 +27,19 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
     """
     if is_open_to_all(settings, catalog):
         raise unsafe_address(settings)
+
+
+def check_stored_keys(settings: Settings) -> None:
+    """Refuse such a start by what is stored, before there is a process that has the catalog.
+
+    Raises:
+        UnsafeAddress: as above.
+        DataDirectoryError: the catalog cannot be read.
+    """
+    with data_directory.start_explained(settings.data_dir), suppress(FileNotFoundError):
+        if read_state(data_directory.catalog_path(settings.data_dir)).sections.get(KEYS_SECTION):
+            return
+    raise unsafe_address(settings)
 
 
 def unsafe_address(settings: Settings) -> UnsafeAddress:
@@ -41,4 +58,4 @@ def unsafe_address(settings: Settings) -> UnsafeAddress:
 
 def is_open_to_all(settings: Settings, catalog: Catalog) -> bool:
     """Return whether others could do anything: the address is not loopback, and no key exists."""
-    return settings.is_exposed and not catalog.section(SECTION)
+    return settings.is_exposed and not catalog.section(KEYS_SECTION)

@@ -50,6 +50,7 @@ from coordinator.replication.host.replica_file import read_replica
 from coordinator.replication.log.jetstream_info import StreamInfo
 from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.log.log_stream import LogStream
+from coordinator.replication.placement.tls_between_hosts import tls_contexts
 from coordinator.settings import Settings
 from coordinator.snapshots.snapshots_on_disk import SnapshotError
 
@@ -60,6 +61,7 @@ def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
         servers = _stream(settings).servers
+        tls_contexts(settings)  # it can be made: its files are there
         with _owned(settings.data_dir):
             Thread(target=warn_of_unknown_names, args=(servers,), daemon=True).start()
             asyncio.run(_join(settings))

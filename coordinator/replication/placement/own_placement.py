@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
-from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from common import data_directory
-from common.disk_errors import remedy_of
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
-from common.setting_conversion import SettingError
 from coordinator.cluster.shard_copies import STALLED_SECONDS, PlacedShards
 from coordinator.replication.applying.cross_host_outcomes import CrossHostGroups
 from coordinator.replication.following.log_following import Follower
@@ -32,8 +27,8 @@ from coordinator.replication.placement.peer_server import PeerServer
 from coordinator.replication.placement.placed_snapshots import Collector
 from coordinator.replication.placement.placement_table import PlacementTable, TableStore
 from coordinator.replication.placement.shard_moving import Mover, ShardProcesses
+from coordinator.replication.placement.tls_between_hosts import tls_contexts
 from coordinator.replication.snapshot_transfer.donor import MakeSnapshot
-from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
 """Interval between two reads of the table."""
@@ -262,39 +257,3 @@ class OwnPlacement:
             "seq": self._placed.floor,
             "hosts": sorted(hosts, key=lambda one: str(one["name"])),
         }
-
-
-def tls_contexts(
-    settings: Settings,
-) -> tuple[ssl.SSLContext | None, partial[ssl.SSLContext] | None]:
-    """Return the context for connections of other hosts, and what makes one for ours to them.
-
-    Raises:
-        SettingError: a file cannot be read.
-    """
-    if not settings.rpc_tls_cert:
-        return None, None
-    for name in ("rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca"):
-        try:
-            Path(getattr(settings, name)).open("rb").close()
-        except OSError as error:
-            remedy = f"; {remedy_of(error)}" if isinstance(error, PermissionError) else ""
-            raise SettingError(
-                f"{name}: cannot read {error.filename}: {error.strerror}{remedy}"
-            ) from error
-    try:
-        server = _tls_context(settings, ssl.Purpose.CLIENT_AUTH)
-        server.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise SettingError(
-            f"rpc_tls_cert, rpc_tls_key or rpc_tls_ca cannot be used: {error}"
-        ) from error
-    return server, partial(_tls_context, settings, ssl.Purpose.SERVER_AUTH)
-
-
-def _tls_context(settings: Settings, purpose: ssl.Purpose) -> ssl.SSLContext:
-    """Return a context that shows and demands a certificate of the configured authority."""
-    context = ssl.create_default_context(purpose, cafile=settings.rpc_tls_ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.rpc_tls_cert, settings.rpc_tls_key)
-    return context

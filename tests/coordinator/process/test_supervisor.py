@@ -228,6 +228,54 @@ class TestOwnership:
         assert f"facetd keys create --action admin --data-dir {tmp_path / 'data'}" in refused.stderr
         assert made.returncode == 0, made.stderr
 
+    def test_an_open_address_wants_a_key_for_data_that_are_there(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 1):
+            pass
+        _refused_at_once(tmp_path / "data", "--insecure", "--host", "0.0.0.0")
+
+    def test_data_of_several_hosts_want_the_log(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 1):
+            pass
+        write_replica(tmp_path / "data", ReplicaFile(1, "c", "h", 0, 0))
+        _refused_at_once(tmp_path / "data", "follows the log of several hosts: start with --log")
+
+    def test_traces_want_their_libraries(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hides_others = tmp_path / "modules" / "opentelemetry"
+        hides_others.mkdir(parents=True)
+        (hides_others / "__init__.py").touch()
+        monkeypatch.setenv("PYTHONPATH", str(hides_others.parent))
+        reason = "pip install 'facetd[otel]'"
+        _refused_at_once(tmp_path / "data", reason, "--set", "traces=true")
+        assert not (tmp_path / "data").exists()
+
+    @pytest.mark.parametrize("name", ["rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca"])
+    def test_certificates_must_be_there(self, tmp_path: Path, name: str) -> None:
+        files = {one: tmp_path / one for one in ("rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca")}
+        for one, path in files.items():
+            if one != name:
+                path.touch()
+        _refused_at_once(
+            *(tmp_path / "data", f"{name}: cannot read {files[name]}: No such file or directory"),
+            *("--log", "nats://127.0.0.1:1", "--shards-here", "0", "--of", "1"),
+            *("--rpc-listen", f"127.0.0.1:{free_port()}"),
+            *(f"--{one.replace('_', '-')}={path}" for one, path in files.items()),
+            is_of_several=True,
+        )
+
+
+def _refused_at_once(data: Path, reason: str, *arguments: str, is_of_several: bool = False) -> None:
+    """Start a service that is refused by one line, before any other process has begun."""
+    shards = () if is_of_several else ("--shards", "1")
+    refused = run_command(
+        *("serve", "--port", "0", "--data-dir", str(data), *shards, *arguments),
+        timeout=60,
+    )
+    [line] = refused.stderr.decode().splitlines()
+    assert refused.returncode == 1
+    assert reason in line
+
 
 NOTHING_IGNORED = ("env", "--default-signal")
 """Runs a command that stops at signals, even if these tests were started with `nohup`."""

@@ -16,9 +16,10 @@ from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query_syntax_tree import And, AnyOf
 from coordinator.catalog.catalog import Catalog
+from coordinator.catalog.catalog_state import KEYS_SECTION
 from coordinator.http.security import access_control
 from coordinator.http.security.access_control import Guard
-from coordinator.http.security.api_keys import SECTION, Action, Caller, create_key
+from coordinator.http.security.api_keys import Action, Caller, create_key
 from coordinator.http.security.tenant_tokens import read_token, signing_key
 from coordinator.settings import Settings
 from facetd import tenant_token
@@ -40,7 +41,7 @@ class Door:
     def put(self, keys: Any) -> None:
         """Let the catalog have these keys."""
         section = {id_: msgspec.to_builtins(one) for id_, one in keys.items()}
-        self.catalog.state = self.catalog.state.with_section(SECTION, section)
+        self.catalog.state = self.catalog.state.with_section(KEYS_SECTION, section)
         self.guard._take_keys()
 
     def ask(self, token: str) -> Caller:
