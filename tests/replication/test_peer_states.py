@@ -46,6 +46,59 @@ def _peers(folder: Any, stream: _Stream | None = None) -> Peers:
     return Peers(host, lambda: None)  # type: ignore[arg-type, return-value]
 
 
+class _Log:
+    """A log on which some hosts answer; what a host answers is what it would send."""
+
+    name = "log"
+
+    def __init__(self) -> None:
+        self.hosts: list[Peers] = []
+
+    async def ask_all(self, subject: str, seconds: float, enough: int) -> list[bytes]:
+        answers: list[bytes] = []
+
+        async def respond(content: bytes) -> None:
+            answers.append(content)
+
+        for host in self.hosts:
+            await host._answer(SimpleNamespace(respond=respond))  # type: ignore[arg-type]
+        return answers
+
+    async def tell(self, subject: str, content: bytes) -> None:
+        for host in self.hosts:
+            await host._take_forgetting(SimpleNamespace(data=content))  # type: ignore[arg-type]
+
+    def start(self, name: str) -> Peers:
+        host: Any = SimpleNamespace(id=name, stream=self, settings=SimpleNamespace())
+        self.hosts.append(Peers(host, lambda: None))  # type: ignore[arg-type, return-value]
+        return self.hosts[-1]
+
+
+async def test_a_host_that_starts_learns_who_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Peers, "own", property(lambda host: _state(host._host.id, host._host.id)))
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    log = _Log()
+    first, second, lost = map(log.start, ("first", "second", "lost"))
+    for host in log.hosts:
+        await host.ask()
+    log.hosts.remove(lost)
+    now += 20.0
+    for host in (first, second):  # again, one after the other
+        log.hosts.remove(host)
+        again = log.start(host._host.id)
+        await again.ask()
+        assert [(one.name, silent) for one, silent in again.hosts if silent] == [("lost", 20.0)]
+        assert again.num_away == 1
+
+    cut_off, told = log.hosts
+    log.hosts.remove(cut_off)
+    await told.forget("lost")
+    log.hosts.append(cut_off)  # which still tells of it
+    await told.ask()
+    assert (cut_off.num_away, told.num_away) == (1, 0)
+
+
 class _StaleFolder:
     """A folder of another machine, which does not answer any more."""
 

@@ -4,7 +4,8 @@
 
 There is no list of members: a host that answers is one. A host that no longer answers is *away*
 until it answers again, another copy of the same name takes its place, an operator removes it
-(`facetd cluster remove`), or a day has passed.
+(`facetd cluster remove`), or a day has passed. A host that starts learns from the first answers
+which hosts are away, so restarts of one after the other forget none.
 """
 
 from __future__ import annotations
@@ -59,6 +60,21 @@ class HostState(Struct, frozen=True):
     """When its newest snapshot was made (ISO 8601); empty: it has none."""
 
 
+class _SilentHost(Struct, frozen=True):
+    """A host that is away."""
+
+    state: HostState
+    """As it answered last."""
+    seconds: float
+    """For how long it has been silent."""
+
+
+class _HostStateAndAway(HostState, frozen=True):
+    """What a host answers: its own state, and who is away."""
+
+    away: tuple[_SilentHost, ...] = ()
+
+
 class _Heard(NamedTuple):
     """What another host said last, and when (monotonic, s) it answered first and last."""
 
@@ -68,7 +84,7 @@ class _Heard(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(HostState).decode
+_decode = msgspec.json.Decoder(_HostStateAndAway).decode
 
 
 class Peers:
@@ -85,6 +101,8 @@ class Peers:
         self._settings = host.settings
         self._state_of_log = state_of_log
         self._known: dict[str, _Heard] = {}
+        self._has_learnt = False
+        """Whether others have told who is away; later they might tell of one that was removed."""
         self._newest_snapshot = ""
         self._folders: set[tuple[str, int]] = set()
         """In the folder of snapshots: their names, and when each was changed."""
@@ -144,7 +162,10 @@ class Peers:
         )
 
     async def _answer(self, message: Msg) -> None:
-        await message.respond(_encode(self.own))
+        away = tuple(_SilentHost(*one) for one in self.hosts if one[1] > AWAY_SECONDS)
+        await message.respond(
+            _encode(_HostStateAndAway(**msgspec.structs.asdict(self.own), away=away))
+        )
 
     async def ask(self, *, only_known: bool = False) -> None:
         """Ask all hosts, and wait for their answers.
@@ -157,11 +178,29 @@ class Peers:
         """
         subject = f"{self._stream.name}.peers.state"
         enough = len(self._known) if only_known else 0
-        for answer in await self._stream.ask_all(subject, ANSWER_SECONDS, enough):
+        away: list[_SilentHost] = []
+        has_heard = False
+        for content in await self._stream.ask_all(subject, ANSWER_SECONDS, enough):
             try:
-                self._note(_decode(answer))
+                answer = _decode(content)
             except UNDECODABLE as error:
                 _log.warning("the state of another host cannot be read", reason=str(error))
+                continue
+            self._note(msgspec.convert(answer, HostState, from_attributes=True))
+            if answer.host != self._host.id:
+                has_heard = True
+                away += answer.away
+        if has_heard and not self._has_learnt:
+            self._has_learnt = True
+            self._learn(away)
+
+    def _learn(self, away: list[_SilentHost]) -> None:
+        """Know hosts that others have heard from, and that are away."""
+        now = time.monotonic()
+        for one in sorted(away, key=lambda one: one.seconds):
+            if one.state.host not in (*self._known, self._host.id):
+                at = now - one.seconds
+                self._known[one.state.host] = _Heard(one.state, at, at)
 
     def _note(self, state: HostState) -> None:
         now = time.monotonic()
