@@ -64,7 +64,7 @@ function placeOf(pathname, search) {
 function createView(pathname, search) {
   if (pathname === HEALTH) return healthView();
   if (pathname === SERVICE) return serviceView();
-  const name = decodeURIComponent(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
+  const name = decoded(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
   if (!name) return indicesView({ go });
   const parameters = new URLSearchParams(search);
   const id = parameters.get("item");
@@ -73,6 +73,15 @@ function createView(pathname, search) {
   if (other !== null)
     return compareView({ index: name, other, query: parameters.get("q") ?? "", go });
   return searchView({ index: name, search, go });
+}
+
+/** The name in a path; as it is where somebody has typed a % into the address. */
+function decoded(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 
 function go(url) {

@@ -219,3 +219,23 @@ def test_focus_stays_where_the_keyboard_has_pressed(page: Any, expect: Any) -> N
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     expect(page.get_by_role("button", name="Remove Genres: Crime")).to_have_count(0)
+
+
+def test_what_is_chosen_is_seen_with_the_colours_of_the_system(
+    browser: Any, service: Service, expect: Any
+) -> None:
+    """Those draw no backgrounds, and borders that are transparent."""
+    style = "one => { const s = getComputedStyle(one); return [s.backgroundColor, s.%s]; }"
+
+    def seen(control: Any, border: str) -> tuple[str, ...]:
+        return tuple(control.evaluate(style % border))
+
+    with watched_page(browser, service, forced_colors="active") as page:
+        page.goto("/dashboard/films?explain=1")
+        expect(page.locator(".item").first).to_be_visible()
+        explain, table = (page.get_by_role("button", name=name) for name in ("Explain", "Table"))
+        assert seen(explain, "color") != seen(table, "color")
+        page.goto("/dashboard/_health")
+        here, there = (page.get_by_role("link", name=name) for name in ("Health", "Service"))
+        expect(here).to_be_visible()
+        assert seen(here, "borderBottomColor") != seen(there, "borderBottomColor")

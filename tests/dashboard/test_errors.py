@@ -92,3 +92,8 @@ def test_a_service_that_needs_a_key_asks_for_it(page: Any, expect: Any) -> None:
     expect(page.get_by_role("link", name="films", exact=True)).to_be_visible()
     assert page.evaluate("sessionStorage.getItem('facetd-api-key')") == "secret"
     assert keys[:3] == [None, "wrong", "secret"]
+
+
+def test_an_address_that_is_no_text_is_no_index(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/50%")
+    expect(page.get_by_role("heading", name="There is no index “50%”")).to_be_visible()

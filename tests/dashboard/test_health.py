@@ -104,3 +104,12 @@ def test_searches_without_words_that_find_nothing_are_not_denied(
     page.goto("/dashboard/_health")
     expect(page.get_by_role("region", name="Searches")).to_contain_text("1 search, 100 %")
     expect(panel(page, "Without a hit")).to_contain_text("Every search with words found something.")
+
+
+def test_a_long_query_leaves_its_figures_in_sight(tab: Tab, service: Service, expect: Any) -> None:
+    service.call("POST", "/sought/search", {"query": "x" * 4_000})
+    with tab.used(viewport={"width": 1280, "height": 800}) as page:
+        page.goto("/dashboard/_health")
+        row = panel(page, "Without a hit").get_by_role("row").filter(has_text="xxxx")
+        expect(row.get_by_role("cell").last).to_be_in_viewport(ratio=1)
+        assert row.bounding_box()["height"] < 120
