@@ -177,7 +177,7 @@ _PAGES: Final = (
     _Page("", "openapi.json", "GET /_openapi.json describes all pages"),
     _Page("", "swagger.json", "GET /_openapi.json describes all pages"),
     # habits of REST
-    _Page("DELETE", "*/items", "POST /{index}/items/delete removes what filters match"),
+    _Page("DELETE", "*/items", "POST /{index}/items/delete removes items by ids or filters"),
     _Page("PUT", "*/items", _ADD),
     _Page("POST", "*/items/batch", _ADD),
     _Page("POST", "*/items/bulk", _ADD),

@@ -143,8 +143,15 @@ class Router:
         )
 
     def _near(self, segments: Sequence[str]) -> str | None:
-        """Return a hint at the page whose last segment is most like a path's; None: none is."""
+        """Return a hint at the page whose last segment is most like a path's; None: none is.
+
+        An address that ends with a slash, and a path after it, make two slashes.
+        """
         nodes: list[_Node] = []
+        filled = [segment for segment in segments if segment]
+        if len(filled) < len(segments):
+            _collect(self._root, filled, 0, nodes)
+            return f"did you mean /{'/'.join(filled)[:200]}?" if nodes else None
         *parents, last = segments
         _collect(self._root, parents, 0, nodes, needs_routes=False)
         known = [name for node in nodes for name in node.literals]

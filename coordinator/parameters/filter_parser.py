@@ -82,6 +82,10 @@ class _ExpressionParser:
 
     def parse(self) -> Filter:
         node = self._disjunction(0)
+        if self._tokens.next.kind == "word":
+            raise self._tokens.unexpected(
+                "AND, OR, the end, or quotes around a text of several words"
+            )
         if self._tokens.next.kind != "end":
             raise self._tokens.unexpected("AND, OR or the end")
         return node

@@ -67,6 +67,14 @@ def highlight_request(marks: Mapping[str, Any], per_page: int, limits: Limits) -
     )
 
 
+def _fields(value: Any, limits: Limits) -> tuple[str, ...]:
+    """Read the member `fields`, which other engines have as an object."""
+    try:
+        return paths(value, limits)
+    except Mistake as mistake:
+        raise Mistake(f'{mistake.message}, such as ["name"]', path=".fields") from None
+
+
 def _options(value: Any, known: tuple[str, ...], limits: Limits) -> dict[str, Any] | None:
     """Return the given options; None for `false`."""
     if value.__class__ is QueryText and (value[:1] in "{[" or value in ("true", "false")):
@@ -83,7 +91,7 @@ def _options(value: Any, known: tuple[str, ...], limits: Limits) -> dict[str, An
         if option is None:
             continue
         if name == "fields":
-            options["fields"] = paths(option, limits)
+            options["fields"] = _fields(option, limits)
         elif isinstance(option, str) and len(option) <= limits.mark_chars_max:
             options[name] = option
         else:

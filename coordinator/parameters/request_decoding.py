@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -75,16 +76,24 @@ def query_parameters(query_string: str) -> RawParameters:
     return raw
 
 
-def refuse_unknown(raw: RawParameters, known: Sequence[str]) -> None:
+def refuse_unknown(
+    raw: RawParameters, known: Sequence[str], instead: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Refuse parameters that a page does not have.
+
+    Args:
+        raw: by name.
+        known: names that it has.
+        instead: what to use in place of others, by name.
 
     Raises:
         InvalidRequest: code unknown_parameter.
     """
     for name in raw:
         if name not in known:
+            hint = f"here, {instead[name]}; " if name in instead else ""
             raise InvalidRequest(
-                f"unknown parameter {name[:100]!r}; known are {', '.join(known)}",
+                f"unknown parameter {name[:100]!r}; {hint}known are {', '.join(known)}",
                 code="unknown_parameter",
                 param=name[:100],
             )

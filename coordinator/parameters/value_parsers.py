@@ -17,6 +17,8 @@ from coordinator.parameters.request_decoding import QueryText
 
 DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 """`int()` is too lenient: it accepts 1_0, spaces, and the digits of every script."""
+_ENCODED: Final = ("%7B", "%7b", "%5B", "%5b")
+"""Braces and brackets; no JSON begins so."""
 
 
 class Mistake(Exception):
@@ -31,6 +33,8 @@ class Mistake(Exception):
 
 def json_of_text(text: str) -> Any:
     """Decode an object or array that a query string carries as JSON."""
+    if text.startswith(_ENCODED):
+        raise Mistake("must be JSON, percent-encoded once; this is what encoding it twice makes")
     try:
         return orjson.loads(str(text))  # orjson rejects subclasses of str
     except orjson.JSONDecodeError as error:

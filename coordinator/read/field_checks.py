@@ -49,6 +49,8 @@ _NOUNS: Final = {
     bits(MOMENT_KINDS): ("date or number", "dates or numbers"),
 }
 _LISTED_CHARS_MAX: Final = 500
+_SCORE_NAMES: Final = ("score", "relevance", "_relevance", "_text_match", "_rankingscore")
+_RANDOM_NAMES: Final = ("random", "_random", "rand", "rand()", "random()", "_rand()", "shuffle")
 _OTHER_ORDER: Final = re.compile(
     r"-(?P<descending>.+)|(?P<name>.+?)[ _](?P<order>asc|desc)", re.IGNORECASE
 )
@@ -363,6 +365,10 @@ def _order_meant(field: str, geo_fields: Sequence[str]) -> str | None:
     if other := _OTHER_ORDER.fullmatch(field):
         name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
         return f'; write "{name[:100]}:{order}"'
+    if field.lower() in _SCORE_NAMES:
+        return '; write "_score:desc" for the best matches first'
+    if field.lower() in _RANDOM_NAMES:
+        return '; write "_random:42" for a random order, another for each number'
     if geo_fields and (point := FROM_POINT.fullmatch(field)):
         return f'; write "{geo_fields[0][:100]}({point[2]},{point[3]})"'
     return None

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from common.process.logs import Log
+from common.settings_of_other_engines import hints_by_name
 from coordinator.http.api_description.route import Route
 from coordinator.http.responses import Stream, header
 from coordinator.http.routing import RouteTable
@@ -25,6 +26,14 @@ NDJSON: Final = b"application/x-ndjson"
 
 _ORDERING: Final = frozenset(("sort", "sort_field", "order"))
 _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
+_INSTEAD: Final = hints_by_name(
+    {
+        "all items are streamed; GET /{index}/search has pages": (
+            "page per_page perPage limit offset size from skip count cursor"
+        ),
+        "filter selects items: id IN [1, 2]": "id ids",
+    }
+)
 
 _log = Log("http")
 
@@ -54,7 +63,7 @@ async def export(services: Services, request: Request) -> Stream:
     """Answer `GET /{index}/items`: all items that match, one JSON object per line."""
     raw = query_parameters(request.query_string)
     known = RESTRICTING | _ORDERING | _PROJECTING
-    refuse_unknown(raw, sorted(known))
+    refuse_unknown(raw, sorted(known), _INSTEAD)
     pages = matching_hits(services, request, raw)
     damaged = _Damaged(request)
     # Up to the first part, a failure can still become an error response.

@@ -36,6 +36,7 @@ from common.errors import (
 from common.item_ids import canonical_id, shown_id
 from common.json.item_scanner import ItemError, scan_item
 from common.protocol.write_operations_and_outcomes import Operation, Outcome
+from common.settings_of_other_engines import hints_by_name
 from coordinator.http.api_description.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action
@@ -80,6 +81,14 @@ _REASONS: Final = {
         "the item is damaged on disk: write it again as a whole, or delete it",
     ),
 }
+_INSTEAD: Final = hints_by_name(
+    {
+        "ids lists them: [7, 8]": "id _id objectID objectIDs documents",
+        "fields has the values to set": "set doc data values update script changes partial",
+        "filter takes an expression (year >= 1990 AND tags = a)": "filter_by where",
+    }
+)
+"""What serves in place of the parameters that people try."""
 _NO_ID: Final = ("invalid_id", "an item without id cannot be addressed; load it again with one")
 
 
@@ -135,7 +144,7 @@ async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
     refuse_conditions(request)
     raw = decode_object(request.body, services.settings.limits)
-    refuse_unknown(raw, ("ids", *sorted(RESTRICTING)))
+    refuse_unknown(raw, ("ids", *sorted(RESTRICTING)), _INSTEAD)
     ids = _named_ids(services, request, raw)
     if ids is not None:
         deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms)
@@ -167,7 +176,7 @@ async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
     refuse_conditions(request)
     raw = decode_stored(request.body, services.settings.limits)
-    refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))
+    refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)), _INSTEAD)
     fields = raw.pop("fields", None)
     if not isinstance(fields, dict) or not fields or "id" in fields:
         raise InvalidRequest(

@@ -143,6 +143,15 @@ def test_order_as_other_programs_write_it_is_answered_with_ours(films: Index, ke
     assert error["message"].endswith('; write "rating:desc"')
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"), [("relevance:desc", '"_score:desc"'), ("random()", '"_random:42"')]
+)
+def test_an_order_that_is_no_field_is_named(films: Index, key: str, advice: str) -> None:
+    error = error_of(films.post("search", {"sort": [key]}))
+    assert f"; write {advice} for " in error["message"]
+    films.search(sort=advice.strip('"'))
+
+
 def test_an_order_by_points_is_answered_with_one_by_distance(films: Index) -> None:
     films.put([{"id": 8, "at": {"lat": 1, "lng": 2}}])
     for geo_fields, key, meant in (

@@ -275,3 +275,25 @@ async def test_a_content_type_of_curl_is_answered_with_what_to_send(
 
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
     assert advice in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "advice"),
+    [
+        (
+            "GET",
+            "/films/items?page=2",
+            b"",
+            "all items are streamed; GET /{index}/search has pages",
+        ),
+        ("GET", "/films/items?ids=1,2", b"", "filter selects items: id IN [1, 2]"),
+        ("POST", "/films/items/delete", b'{"id": 5}', "ids lists them: [7, 8]"),
+        ("POST", "/films/items/update", b'{"ids": [5], "set": {}}', "fields has the values to set"),
+    ],
+)
+async def test_parameters_that_people_try_are_answered_with_ours(
+    web: Web, method: str, path: str, body: bytes, advice: str
+) -> None:
+    error = (await web.send(request(method, path, body))).json["error"]
+    assert error["code"] == "unknown_parameter"
+    assert f"; here, {advice}; known are " in error["message"]

@@ -90,6 +90,13 @@ def test_errors_give_the_position(text: str, position: int) -> None:
     assert caught.value.details["position"] == position
 
 
+def test_a_text_of_several_words_is_to_be_quoted() -> None:
+    with pytest.raises(InvalidRequest, match="or quotes around a text of several words, not 'God"):
+        parse_filter("name = The Godfather")
+    with pytest.raises(InvalidRequest, match="AND, OR or the end, not '\\)'"):
+        parse_filter("name = Alien)")
+
+
 def test_nesting_is_bounded() -> None:
     deepest = (
         "(" * DEFAULT_LIMITS.filter_depth_max + "a = b" + ")" * DEFAULT_LIMITS.filter_depth_max

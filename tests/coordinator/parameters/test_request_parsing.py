@@ -414,6 +414,12 @@ class TestMistakes:
             ({"filters[tags][0]": "a"}, 'has filters as JSON: filters={"'),
             ({"page[number]": "2"}, "page has one value"),
             ({"PER_PAGE": 5}, "did you mean per_page?"),
+            ({"filters": QueryText("%7B%22tags%22%3A%5B%5D%7D")}, "percent-encoded once"),
+            (
+                {"highlight": {"fields": {"name": {}}}},
+                "highlight.fields must be a list of names, suc",
+            ),
+            ({"snippet": {"fields": {"name": {}}}}, "snippet.fields must be a list of names, such"),
         ],
     )
     def test_what_other_engines_call_it_is_answered_with_ours(
