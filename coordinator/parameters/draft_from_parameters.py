@@ -57,7 +57,7 @@ class ParameterReader:
             if parameter is None:
                 if self.mistakes.is_full:
                     break
-                self.mistakes.note_unknown(name, parameters, has_value=value is not None)
+                self.mistakes.note_unknown(name, parameters)
             elif value is None:
                 continue
             elif seen.setdefault(parameter.name, name) is not name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 HINTS_MAX: Final = 8
 """Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
 
+SHORT_NAME_MAX: Final = 2
+_NO_NAME: Final = re.compile(r"[^\w.\[\]-]").search
+"""Such as the end of `query=H&M`, or of `filter=tags = a && year > 1990`."""
+
 LIKENESS_MIN: Final = 0.73
 """Similarity from which on a known name is suggested: not `trees` for `genres`."""
 
@@ -34,6 +39,20 @@ def _without_brackets(name: str, parameters: Mapping[str, Parameter]) -> str | N
     if not parameter.is_json:
         return f"{outer} has one value"
     return f"a query string has {outer} as JSON: {outer}={orjson.dumps(parameter.example).decode()}"
+
+
+def _nearest(name: str, parameters: Mapping[str, Parameter]) -> str:
+    """Return the nearest known name, or all of them, as the end of a message."""
+    near = difflib.get_close_matches(name.lower(), parameters, n=1, cutoff=LIKENESS_MIN)
+    if near:
+        return f"; did you mean {near[0]}?"
+    known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
+    hint = f"; known are {known}"
+    if "filters" in parameters:
+        hint = f'; filters restricts a field: {{"brand": ["acme"]}}{hint}'
+    if len(name) <= SHORT_NAME_MAX or _NO_NAME(name):
+        hint = f"; & within a value is %26 in a query string{hint}"
+    return hint
 
 
 class Mistakes:
@@ -71,9 +90,7 @@ class Mistakes:
             }
         )
 
-    def note_unknown(
-        self, name: str, parameters: Mapping[str, Parameter], *, has_value: bool = True
-    ) -> None:
+    def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
         """Record an unknown parameter, and suggest the nearest known one."""
         shown = name[:100]
         hint = ""
@@ -81,13 +98,7 @@ class Mistakes:
         if instead is not None:
             hint = f"; here, {instead}"
         elif len(self._found) < HINTS_MAX:
-            near = difflib.get_close_matches(shown.lower(), parameters, n=1, cutoff=LIKENESS_MIN)
-            known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
-            hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
-            if not near and "filters" in parameters:
-                hint = f'; filters restricts a field: {{"brand": ["acme"]}}{hint}'
-        if not has_value:
-            hint = f", and it has no value; & within a value is %26 in a query string{hint}"
+            hint = _nearest(shown, parameters)
         self._found.append(
             {
                 "code": "unknown_parameter",

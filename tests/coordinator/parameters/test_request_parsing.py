@@ -706,7 +706,7 @@ def test_what_follows_an_ampersand_in_a_value_is_not_ignored(
     with pytest.raises(InvalidRequest) as raised:
         search_by_get(query_string)
     assert (raised.value.code, raised.value.param) == ("unknown_parameter", cut_off)
-    assert f"'{cut_off}', and it has no value; & within a value is %26" in raised.value.message
+    assert f"'{cut_off}'; & within a value is %26" in raised.value.message
 
 
 @pytest.mark.parametrize("query_string", ["query=a&", "&query=a", "query=a&&page=", "query=a&page"])
