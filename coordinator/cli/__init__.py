@@ -3,6 +3,7 @@
     commands/        the table of all commands; one module a command, or a group of them, which
                      command_groups imports when it is called
     loading/         what load, import and follow share: options, questions, progress
+    following/       a table that an index is kept equal to
     sources/         files, databases and URLs as items; importers/: exports of other engines
 
 What commands share:

@@ -6,7 +6,7 @@ than the table below, so every command starts at once.
 
     process_commands   serve, demo, coordinator, shard
     load               from `sources`; import_from_other_engines: from `importers`
-    follow_postgres    keeps an index equal to a table of PostgreSQL
+    follow_postgres    an index equal to a table of PostgreSQL, by `following`
     search             shows hits and facets; analytics: frequent searches
     export             all items of an index
     indexes            status, configure, rename, copy, alias, delete, open

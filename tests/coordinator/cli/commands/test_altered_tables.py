@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.commands import follow_postgres
+from coordinator.cli.following import table_follower
 from coordinator.command_line_client import Client, index_path
 from tests.coordinator.cli.followers import (
     Follower,
@@ -233,7 +234,7 @@ def test_changes_are_not_stored_in_an_index_that_was_restored_a_moment_ago(
         return request(client, method, path, body, **options)
 
     monkeypatch.setattr(Client, "request", restore_before_it)
-    monkeypatch.setattr(follow_postgres._Follower, "stop_on_signals", lambda _: None)
+    monkeypatch.setattr(table_follower.TableFollower, "stop_on_signals", lambda _: None)
     arguments = (url, "--table", "t", "--index", index, "--once", "--url", client.url)
     follow_postgres.follow.main(arguments, standalone_mode=False)
 

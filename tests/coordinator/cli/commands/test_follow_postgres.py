@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.sources.pgoutput import is_visible
+from coordinator.cli.following.pgoutput import is_visible
 from coordinator.command_line_client import Client
 from tests.coordinator.cli.followers import (
     WAIT_SECONDS,

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.cli.sources.pgoutput import is_visible
+from coordinator.cli.following.pgoutput import is_visible
 from coordinator.cli.sources.postgres_connection import (
     ROWS_AT_ONCE,
     PostgresConnection,

@@ -14,10 +14,10 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from coordinator.cli.sources.followed_postgres_rows import PostgresTable
-from coordinator.cli.sources.pgoutput import Begin, Changed, Commit, Truncated
+from coordinator.cli.following.followed_postgres_rows import PostgresTable
+from coordinator.cli.following.pgoutput import Begin, Changed, Commit, Truncated
+from coordinator.cli.following.replication_slot import ReplicationSlot, application_name
 from coordinator.cli.sources.postgres_connection import ROWS_AT_ONCE, PostgresConnection
-from coordinator.cli.sources.replication_slot import ReplicationSlot, application_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.cli.sources.pgoutput import Decoder, Event
+from coordinator.cli.following.pgoutput import Decoder, Event
 from coordinator.cli.sources.postgres_connection import (
     ROWS_AT_ONCE,
     PostgresConnection,
