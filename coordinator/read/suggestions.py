@@ -66,6 +66,19 @@ _MORE: Final = 2
 """Candidates per requested suggestion, if the first ones do not suffice: some may be duplicates."""
 
 
+class _Asked(Struct, frozen=True):
+    """What is asked for."""
+
+    scope: Scope
+    """The items that count."""
+    search: SearchParameters
+    """The request's, with the text as its query."""
+    typed: TypedText | None
+    """The text; None if it has no words."""
+    size: int
+    """How many suggestions, at most."""
+
+
 class _Texts(Struct, frozen=True):
     """Whole texts of the best items."""
 
@@ -136,26 +149,20 @@ class Suggestions:
                 scope = Scope(
                     index, horizon, tuple([clause.filter for clause in search.filters]), deadline
                 )
-                listed = await self._made(scope, search, typed, size, searches)
+                listed = await self._made(_Asked(scope, search, typed, size), searches)
                 cache.remember(horizon, key, listed)
             return SuggestionPage(listed, horizon)
 
-    async def _made(
-        self,
-        scope: Scope,
-        search: SearchParameters,
-        typed: TypedText | None,
-        size: int,
-        searches: list[Suggestion],
-    ) -> list[Suggestion]:
+    async def _made(self, asked: _Asked, searches: list[Suggestion]) -> list[Suggestion]:
         """Make the list of suggestions, frequent searches among them."""
+        scope, search, typed, size = asked.scope, asked.search, asked.typed, asked.size
         values: list[Suggestion] = []
         counts = None
         if self._values.has_none(scope, search, typed):
-            texts, words = await self._texts_and_words(scope, search, typed, size)
+            texts, words = await self._texts_and_words(asked)
         else:
             (texts, words), (values, counts) = await asyncio.gather(
-                self._texts_and_words(scope, search, typed, size),
+                self._texts_and_words(asked),
                 self._values.find(scope, search, typed, size),
             )
         if not (values or texts.are_as_typed or words.are_as_typed):
@@ -173,79 +180,76 @@ class Suggestions:
             listed, _ = await self._listed(scope, sources, size, counted)
         return listed
 
-    async def _texts_and_words(
-        self, scope: Scope, search: SearchParameters, typed: TypedText | None, size: int
-    ) -> tuple[_Texts, _Words]:
+    async def _texts_and_words(self, asked: _Asked) -> tuple[_Texts, _Words]:
         """Return whole texts of the best items, and the last word completed."""
+        scope, typed, size = asked.scope, asked.typed, asked.size
         completion = None if typed is None else self._completion(scope, typed, size)
-        best = search_for_items(scope, search, typed, size)
-        known = self._known(scope, search, typed, size)
+        best = search_for_items(scope, asked.search, typed, size)
+        known = self._known(asked)
         found, parts = known.best, None
         if best is not None and found is None:
-            asked = completion if known.completions is None else None
+            also = completion if known.completions is None else None
             num_spare = size // 2 if typed is not None and typed.is_open else 0
-            found, parts = await self._items.find(scope, best, asked, num_spare)
+            found, parts = await self._items.find(scope, best, also, num_spare)
         completions, are_all = known.completions, True
         if completion is not None and completions is None:
             terms = await self._near.find(scope, completion, size, parts)
             completions, are_all = terms.terms, terms.are_all
         fresh = KnownPrefix(completions if are_all else None, found)
-        self._remember(scope, search, typed, size, known, fresh)
+        self._remember(asked, known, fresh)
         if best is None or found is None:
-            return _NO_TEXTS, await self._words(scope, typed, size, completion, completions)
+            return _NO_TEXTS, await self._words(asked, completion, completions)
         items = found.items[:size]
         are_as_typed = bool(items)
         if items or typed is None:
-            words = await self._words(scope, typed, size, completion, completions)
+            words = await self._words(asked, completion, completions)
         else:
             best = structs.replace(best, typo="auto")
             (near, _), words = await asyncio.gather(
                 self._items.find(scope, best),
-                self._words(scope, typed, size, completion, completions),
+                self._words(asked, completion, completions),
             )
             items = near.items
         texts = self._whole_texts(scope, items, typed)
         more = best if len(items) == best.per_page else None
         return _Texts(texts, are_as_typed, more), words
 
-    def _known(
-        self, scope: Scope, search: SearchParameters, typed: TypedText | None, size: int
-    ) -> KnownPrefix:
+    def _known(self, asked: _Asked) -> KnownPrefix:
         """Return what shorter prefixes of the last word say about it."""
+        scope, typed, size = asked.scope, asked.typed, asked.size
         if typed is None:
             return _NOTHING_KNOWN
         cache = self._services.caches.of(scope.index).suggestions
         last = typed.words[-1]
-        shorter = cache.shorter(scope.horizon, _context(search, typed, size), last)
+        shorter = cache.shorter(scope.horizon, _context(asked.search, typed, size), last)
         if not shorter:
             return _NOTHING_KNOWN
         completions = completions_from(shorter.values(), last)
-        word = self._last_word(scope, search, typed)
+        word = self._last_word(scope, asked.search, typed)
         best = None
         if word is not None:
             fields = scope.index.configuration.suggestions.fields
             best = best_from(shorter, word, completions, fields, size, self._folded)
         return KnownPrefix(completions, best)
 
-    def _remember(
-        self,
-        scope: Scope,
-        search: SearchParameters,
-        typed: TypedText | None,
-        size: int,
-        known: KnownPrefix,
-        fresh: KnownPrefix,
-    ) -> None:
-        """Cache what the shards have answered about the last word, for longer ones."""
+    def _remember(self, asked: _Asked, known: KnownPrefix, fresh: KnownPrefix) -> None:
+        """Cache what the shards have answered about the last word, for longer ones.
+
+        Args:
+            asked: what for.
+            known: what followed from shorter prefixes.
+            fresh: what the shards have answered.
+        """
+        scope, typed, size = asked.scope, asked.typed, asked.size
         if typed is None or (known.completions is not None and known.best is not None):
             return
-        if fresh.best is not None and self._last_word(scope, search, typed) is None:
+        if fresh.best is not None and self._last_word(scope, asked.search, typed) is None:
             fresh = KnownPrefix(fresh.completions, None)
         if fresh.completions is not None or (
             fresh.best is not None and fresh.best.is_decided(size)
         ):
             cache = self._services.caches.of(scope.index).suggestions
-            context = _context(search, typed, size)
+            context = _context(asked.search, typed, size)
             cache.remember_prefix(scope.horizon, context, typed.words[-1], fresh)
 
     def _last_word(
@@ -319,21 +323,18 @@ class Suggestions:
 
     async def _words(
         self,
-        scope: Scope,
-        typed: TypedText | None,
-        size: int,
+        asked: _Asked,
         completion: TermsRequest | None,
         completions: Sequence[NearTerm] | None,
     ) -> _Words:
         """Complete the last word.
 
         Args:
-            scope: the items that count.
-            typed: the text.
-            size: how many suggestions, at most.
+            asked: what for.
             completion: asks for completions.
             completions: the best first.
         """
+        scope, typed, size = asked.scope, asked.typed, asked.size
         if typed is None or completion is None or completions is None:
             return _NO_WORDS
         *before, last = typed.words

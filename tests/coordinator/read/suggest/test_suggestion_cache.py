@@ -145,8 +145,8 @@ async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> No
     suggestions = Suggestions(read_services(cache, reading), Mock(is_on=False))
     asked = []
 
-    async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
-        asked.append((scope.horizon, search.query))
+    async def made(_: Suggestions, request: Any, *__: Any) -> Any:
+        asked.append((request.scope.horizon, request.search.query))
         return LIST
 
     monkeypatch.setattr(Suggestions, "_made", made)
