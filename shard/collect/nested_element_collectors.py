@@ -194,7 +194,7 @@ def _elements_of(part: Matches, elements: ElementView) -> NDArray[np.uint64]:
     num_docs = part.view.segment.num_docs
     if 2 * part.count <= num_docs:
         return elements.elements.of_docs(part.docs)
-    others = complement(part.words, num_docs)
+    others = complement(part.bitset, num_docs)
     of_others = elements.elements.of_docs(list_all_docs(others, num_docs - part.count))
     return complement(of_others, len(elements.docs))
 
@@ -254,7 +254,7 @@ def docs_without(
         valued = passing[column.starts[passing + np.uint32(1)] > column.starts[passing]]
     owners = bitset_of(elements.docs[passing], part.view.segment.num_docs)
     owners &= ~bitset_of(elements.docs[valued], part.view.segment.num_docs)
-    owners &= part.words
+    owners &= part.bitset
     return list_all_docs(owners, int(count_docs(owners)))
 
 
@@ -266,16 +266,16 @@ def list_passing(
     key = ("passing", segment.uid, condition)
     passing: NDArray[np.uint32] | None = FILTER_CACHE.get(key)
     if passing is None:
-        words = resolve(snapshot, elements.view, condition)
-        passing = list_all_docs(words, int(count_docs(words)))
+        bitset = resolve(snapshot, elements.view, condition)
+        passing = list_all_docs(bitset, int(count_docs(bitset)))
         FILTER_CACHE.put(key, passing, passing.nbytes, segment)
     return passing
 
 
-def _listed_if_few(words: NDArray[np.uint64]) -> NDArray[Any]:
+def _listed_if_few(bitset: NDArray[np.uint64]) -> NDArray[Any]:
     """Return a bitset, or its elements as a list where there is not even one in each word."""
-    count = int(count_docs(words))
-    return words if count > len(words) else list_docs(words, count)
+    count = int(count_docs(bitset))
+    return bitset if count > len(bitset) else list_docs(bitset, count)
 
 
 def needs_element_order(view: SegmentView, field: int, key: SortKey) -> bool:
@@ -381,10 +381,10 @@ def matching_elements(
             elements = element_view(snapshot, snapshot.views[ordinal].segment, condition.field)
             if elements is None:
                 continue
-            words = resolve(snapshot, elements.view, condition.condition)
+            bitset = resolve(snapshot, elements.view, condition.condition)
             for i in np.flatnonzero(views == ordinal).tolist():
                 first, end = np.searchsorted(elements.docs, [docs[i], docs[i] + 1]).tolist()
-                passes = are_in(words, np.arange(first, end, dtype=np.uint32))
+                passes = are_in(bitset, np.arange(first, end, dtype=np.uint32))
                 positions = found[i].setdefault(condition.field, [])
                 positions += np.flatnonzero(passes).tolist()
     return tuple(

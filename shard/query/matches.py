@@ -2,7 +2,7 @@
 
 A collector asks for the form that suits it; each form is computed at most once:
 
-    words    bitset                 counting by stored sets, ranges, walking a permutation
+    bitset                          counting by stored sets, ranges, walking a permutation
     docs     ordinals, ascending    counting codes, gathering sort keys; `scores` are parallel to it
     count    how many               totals
 
@@ -49,13 +49,13 @@ class Matches:
             or there are none.
     """
 
-    __slots__ = ("_docs", "_list_docs", "_words", "count", "is_all", "scorer", "scores", "view")
+    __slots__ = ("_bitset", "_docs", "_list_docs", "count", "is_all", "scorer", "scores", "view")
 
     def __init__(
         self,
         view: SegmentView,
         *,
-        words: NDArray[np.uint64] | None = None,
+        bitset: NDArray[np.uint64] | None = None,
         docs: NDArray[np.uint32] | None = None,
         scores: NDArray[np.float64] | None = None,
         is_all: bool = False,
@@ -65,7 +65,7 @@ class Matches:
     ) -> None:
         self.view = view
         self.scorer = scorer
-        self._words = words
+        self._bitset = bitset
         self._docs = docs
         self._list_docs = list_docs
         self.scores = scores
@@ -76,21 +76,21 @@ class Matches:
         elif docs is not None:
             self.count = len(docs)
         else:
-            assert words is not None, "matches of no form"
-            self.count = int(count_docs(words))
+            assert bitset is not None, "matches of no form"
+            self.count = int(count_docs(bitset))
         self.is_all = is_all or self.count == view.num_docs
 
     @property
-    def words(self) -> NDArray[np.uint64]:
+    def bitset(self) -> NDArray[np.uint64]:
         """The documents as a bitset."""
-        if self._words is None:
+        if self._bitset is None:
             num_docs = self.view.segment.num_docs
             if self.has_docs:
-                self._words = bitset_of(self.docs, num_docs)
+                self._bitset = bitset_of(self.docs, num_docs)
             else:
                 live = self.view.live_mask
-                self._words = full_bitset(num_docs) if live is None else live
-        return self._words
+                self._bitset = full_bitset(num_docs) if live is None else live
+        return self._bitset
 
     @property
     def docs(self) -> NDArray[np.uint32]:
@@ -98,10 +98,10 @@ class Matches:
         if self._docs is None:
             if self._list_docs is not None:
                 self._docs = self._list_docs()
-            elif self._words is None and self.view.deleted is None:
+            elif self._bitset is None and self.view.deleted is None:
                 self._docs = np.arange(self.count, dtype=np.uint32)
             else:
-                self._docs = list_all_docs(self.words, self.count)
+                self._docs = list_all_docs(self.bitset, self.count)
         return self._docs
 
     @property
@@ -118,13 +118,13 @@ class Matches:
         """Return the first documents without listing all."""
         if self.has_docs:
             return self.docs[:count]
-        if self._words is None and self.view.deleted is None:
+        if self._bitset is None and self.view.deleted is None:
             return np.arange(min(count, self.count), dtype=np.uint32)
-        return list_docs(self.words, min(count, self.count))
+        return list_docs(self.bitset, min(count, self.count))
 
     def other_docs(self) -> NDArray[np.uint32]:
         """Return the live documents of the view that do not match."""
-        others = complement(self.words, self.view.segment.num_docs)
+        others = complement(self.bitset, self.view.segment.num_docs)
         live = self.view.live_mask
         if live is not None:
             others &= live

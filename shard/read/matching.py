@@ -186,7 +186,7 @@ def _match_no_query(
     matches, others = match_filters(snapshot, view, plan.common, plan.groups)
     all_pins = pins
     if len(pins.docs):
-        pins = pins.among(matches.words)
+        pins = pins.among(matches.bitset)
     if not request.is_boosted or not (request.num_hits or request.min_score is not None):
         return _MatchedView(matches, matches, others, pins)
     best = boosted(snapshot, matches, request)
@@ -195,7 +195,7 @@ def _match_no_query(
     reaching = {}
     for facet, part in others.items():
         kept = _at_least(boosted(snapshot, part, request), request.min_score)
-        reaching[facet] = with_docs(kept, all_pins.among(part.words).docs)
+        reaching[facet] = with_docs(kept, all_pins.among(part.bitset).docs)
     matches = with_docs(_at_least(best, request.min_score, pins), pins.docs)
     return _MatchedView(matches, matches, reaching, pins)
 
@@ -216,8 +216,8 @@ def _match_query(
     base = narrow(snapshot, view, view.live_mask, plan.common)
     groups = resolve_groups(snapshot, view, plan.groups) if plan.groups else {}
     allowed = base
-    for words in groups.values():
-        allowed = intersection(allowed, words)
+    for bitset in groups.values():
+        allowed = intersection(allowed, bitset)
     is_scored_late = _is_scored_late(request)
     if is_scored_late and not groups and _needs_few(request):
         first = _first_by_key(snapshot, view, request, prepared, allowed)

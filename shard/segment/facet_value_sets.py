@@ -190,13 +190,13 @@ def _container(sets: U16Array, begin: int, number: int) -> tuple[int, int]:
 
 
 @kernel
-def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) -> None:
+def add_stored_sets(stored: StoredSets, positions: I64Array, bitset: U64Array) -> None:
     """Set the bits of the documents in some stored sets.
 
     Args:
         stored: the sets.
         positions: which of them.
-        words: the bitset to add to.
+        bitset: to add to.
     """
     _, counts, sets, set_offsets = stored
     for i in positions:
@@ -204,7 +204,7 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
                 doc = _listed_doc(sets, at)
-                set_bit(words, doc)
+                set_bit(bitset, doc)
                 at += 2
             continue
         num_containers = _num_containers(sets, at)
@@ -216,12 +216,12 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
             if count <= _CONTAINER_LIST_MAX:
                 for position in range(body, body + count):
                     low = int64(sets[position])
-                    words[first_word + (low >> 6)] |= _ONE << uint64(low & 63)
+                    bitset[first_word + (low >> 6)] |= _ONE << uint64(low & 63)
                 body += count
             else:
                 # A bitset container is aligned with the words: OR them. The segment may end in it.
-                for word in range(min(int64(1024), len(words) - first_word)):
-                    words[first_word + word] |= load_u64(sets, body + 4 * word)
+                for word in range(min(int64(1024), len(bitset) - first_word)):
+                    bitset[first_word + word] |= load_u64(sets, body + 4 * word)
                 body += _CONTAINER_UNITS
 
 
@@ -261,7 +261,7 @@ def list_stored_set(sets: U16Array, begin: int, count: int, docs: U32Array) -> N
 
 
 @kernel
-def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -> None:
+def count_intersections(stored: StoredSets, bitset: U64Array, totals: U32Array) -> None:
     """Add to totals[numbers[i] + 1] how many documents stored set i shares with a bitset.
 
     Cost: 8 KB a bitset container at memory speed, 1 ns a document of a list.
@@ -273,7 +273,7 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
                 doc = _listed_doc(sets, at)
-                shared += has_bit(words, doc)
+                shared += has_bit(bitset, doc)
                 at += 2
         else:
             num_containers = _num_containers(sets, at)
@@ -285,13 +285,13 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
                     for position in range(body, body + count):
                         low = int64(sets[position])
                         shared += int64(
-                            (words[first_word + (low >> 6)] >> uint64(low & 63)) & uint64(1)
+                            (bitset[first_word + (low >> 6)] >> uint64(low & 63)) & uint64(1)
                         )
                     body += count
                 else:
-                    for j in range(min(int64(1024), len(words) - first_word)):
+                    for j in range(min(int64(1024), len(bitset) - first_word)):
                         # AND, then population count: nothing is listed.
-                        word = words[first_word + j] & load_u64(sets, body + 4 * j)
+                        word = bitset[first_word + j] & load_u64(sets, body + 4 * j)
                         shared += count_ones(word)
                     body += _CONTAINER_UNITS
         totals[numbers[i] + uint32(1)] += uint32(shared)

@@ -62,7 +62,7 @@ class _LiveMask(NamedTuple):
     """The bitset of the documents of a segment that are not among the deleted ones."""
 
     deleted: FrozenBitMap
-    words: NDArray[np.uint64]
+    bitset: NDArray[np.uint64]
 
 
 class SegmentView:
@@ -105,14 +105,14 @@ class SegmentView:
             return None
         known = self._mask
         if known is not None and known.deleted is self.deleted:
-            return known.words
+            return known.bitset
         if known is None:
-            words, gone = full_bitset(self.segment.num_docs), self.deleted
+            bitset, gone = full_bitset(self.segment.num_docs), self.deleted
         else:
-            words, gone = known.words.copy(), self.deleted - known.deleted
-        remove_docs(words, _ordinals(gone))
-        self._mask = _LiveMask(self.deleted, words)
-        return words
+            bitset, gone = known.bitset.copy(), self.deleted - known.deleted
+        remove_docs(bitset, _ordinals(gone))
+        self._mask = _LiveMask(self.deleted, bitset)
+        return bitset
 
     @property
     def live_docs(self) -> NDArray[np.uint32]:
@@ -140,8 +140,8 @@ class SegmentView:
         others = BitMap(range(self.segment.num_docs))
         others.difference_update(BitMap(docs))
         deleted = FrozenBitMap(others)
-        words = bitset_of(docs, self.segment.num_docs)
-        return SegmentView(self.segment, deleted, mask=_LiveMask(deleted, words))
+        bitset = bitset_of(docs, self.segment.num_docs)
+        return SegmentView(self.segment, deleted, mask=_LiveMask(deleted, bitset))
 
 
 class Snapshot:

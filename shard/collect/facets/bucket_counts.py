@@ -135,7 +135,7 @@ def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[
                 missing -= len(without_repeats(docs[are_among(part, docs)]))
         elif part.count:
             missing += int(
-                count_docs(part.words & resolve(snapshot, part.view, lacks_field(request)))
+                count_docs(part.bitset & resolve(snapshot, part.view, lacks_field(request)))
             )
     return missing
 
@@ -178,8 +178,8 @@ def lacks_field(request: RangeRequest) -> Filter:
 def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> BucketCounts:
     counts = []
     for lower, upper in request.bounds:
-        words = resolve(snapshot, part.view, in_bounds(request, lower, upper))
-        counts.append(int(count_docs(words & part.words)))
+        bitset = resolve(snapshot, part.view, in_bounds(request, lower, upper))
+        counts.append(int(count_docs(bitset & part.bitset)))
     return BucketCounts(np.arange(len(counts)), np.array(counts, np.int64))
 
 

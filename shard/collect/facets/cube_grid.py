@@ -25,7 +25,7 @@ from common.protocol.messages import CubeRequest
 from shard.collect.facets.match_value_pairs import MatchValuePairs, distinct_pairs
 from shard.segment.columns.code_counting import count_codes
 from shard.segment.columns.facet_columns import FacetColumn
-from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
+from shard.segment.doc_sets import NO_BITS, count_docs, has_bit, list_all_docs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 Names: TypeAlias = Callable[["NDArray[Any]"], list[Any]]
 
-_NO_WORDS: Final = np.zeros(0, np.uint64)
 _CELLS_FAST_MAX: Final = 1 << 16
 """Up to this many counts, those that turn out to be 0 cost less than finding them first."""
 
@@ -104,11 +103,11 @@ class CubeGrid:
             column: has sets.
             rows: by number of the value.
         """
-        words = _NO_WORDS if part.matches.is_everything else part.matches.words
+        bitset = NO_BITS if part.matches.is_everything else part.matches.bitset
         for number, row in rows.items():
             for one in column.stored_sets((number,)):
                 counts = np.zeros(self._num_bins + 1, np.uint32)
-                _count_bins(column.docs_in((one,)), words, part.bins, counts)
+                _count_bins(column.docs_in((one,)), bitset, part.bins, counts)
                 self.counts[row] += counts[1:]
 
     def add_present(
@@ -172,9 +171,9 @@ class CubeGrid:
         if len(distinct):
             self.add_pairs(part, distinct_pairs(docs, rows[positions.reshape(-1)]))
 
-    def add_docs(self, part: BinnedPart, row: int, words: NDArray[np.uint64]) -> None:
+    def add_docs(self, part: BinnedPart, row: int, bitset: NDArray[np.uint64]) -> None:
         """Count the matches of a bitset in one row."""
-        chosen = part.matches.words & words
+        chosen = part.matches.bitset & bitset
         docs = list_all_docs(chosen, int(count_docs(chosen)))
         counts = np.bincount(part.bins[docs], minlength=self._num_bins + 1)
         self.counts[row] += counts[1:].astype(np.uint32)
@@ -183,7 +182,7 @@ class CubeGrid:
 def count_by_bin(part: BinnedPart, num_bins: int) -> NDArray[np.uint32]:
     """Return how many matches of a segment are in each bin; first, in none."""
     counts = np.zeros(num_bins + 1, np.uint32)
-    _count_bins(part.matches.docs, _NO_WORDS, part.bins, counts)
+    _count_bins(part.matches.docs, NO_BITS, part.bins, counts)
     return counts
 
 
@@ -224,14 +223,14 @@ def _count_jointly(
 
 
 @kernel(allocates=False)
-def _count_bins(docs: U32Array, words: U64Array, bins: U16Array, counts: U32Array) -> None:
+def _count_bins(docs: U32Array, bitset: U64Array, bins: U16Array, counts: U32Array) -> None:
     """Add 1 to counts[bin] for every document that is in a bitset; an empty one has all.
 
     Others count in bin 0: theirs may be `_SEVERAL`, which is past the end of `counts`.
     """
-    if len(words) == 0:
+    if len(bitset) == 0:
         for doc in docs:
             counts[bins[doc]] += uint32(1)
         return
     for doc in docs:
-        counts[int64(bins[doc]) * int64(has_bit(words, doc))] += uint32(1)
+        counts[int64(bins[doc]) * int64(has_bit(bitset, doc))] += uint32(1)

@@ -407,7 +407,7 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
     if part.count > _SETS_MATCHES_MIN:
         limit_ns = (code_ns + listing_ns) * min(part.count, num_others)
         if column.intersects_within(_SET_UNIT_NS, _SET_DOC_NS, limit_ns):
-            column.add_intersections(part.words, counts)
+            column.add_intersections(part.bitset, counts)
             return
     if num_others * (code_ns + _CODE_NS) + len(counts) < part.count * (code_ns + listing_ns):
         _add_live_totals(part.view, column, counts)

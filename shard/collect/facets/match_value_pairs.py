@@ -99,7 +99,7 @@ def distinct_pairs(docs: NDArray[Any], codes: NDArray[Any]) -> MatchValuePairs:
 
 def are_among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:
     """Return, for each of some documents, whether it matches."""
-    bits = np.unpackbits(part.words.view(np.uint8), bitorder="little").view(np.bool_)
+    bits = np.unpackbits(part.bitset.view(np.uint8), bitorder="little").view(np.bool_)
     is_match: NDArray[np.bool_] = bits[docs]
     return is_match
 

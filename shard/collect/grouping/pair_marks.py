@@ -129,9 +129,9 @@ def marked_pairs(
         num_groups: of all matches; `(num_values + 1) * num_groups` is at most `BITS_MAX`.
         takes_missing: whether matches without a value have the code 0.
     """
-    num_words = ((num_values + 1) * num_groups + 63) >> 6
-    if len(_MARKS.bits) < num_words:
-        _MARKS.bits = np.zeros(num_words, np.uint64)
+    length = ((num_values + 1) * num_groups + 63) >> 6
+    if len(_MARKS.bits) < length:
+        _MARKS.bits = np.zeros(length, np.uint64)
     capacity = 1
     for part, _, column in matches:
         capacity += part.count if column.is_single else part.count + len(column.codes)

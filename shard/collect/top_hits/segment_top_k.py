@@ -107,7 +107,7 @@ def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) 
 @kernel
 def _walk(
     permutation: Permutation,
-    words: U64Array,
+    bitset: U64Array,
     k: int,
     is_backward: bool,
     takes_first: bool,
@@ -142,7 +142,7 @@ def _walk(
             if num_steps >= steps_max or count == len(found):
                 return -1
             doc = docs[at]
-            if has_bit(words, doc):
+            if has_bit(bitset, doc):
                 found[count] = doc
                 count += 1
             num_steps += 1
@@ -318,7 +318,7 @@ class SegmentOrder:
         found = np.empty(count // _FOUND_SHARE, np.uint32)
         num_found = _walk(
             permutation,
-            matches.words,
+            matches.bitset,
             k,
             is_backward,
             is_ordered_within,

@@ -48,9 +48,9 @@ class Visible(NamedTuple):
 
 def visible_docs(snapshot: Snapshot, view: SegmentView, clauses: Sequence[Filter]) -> Visible:
     """Return the live documents of a segment that pass all clauses (at least one)."""
-    words = narrow(snapshot, view, view.live_mask, clauses)
-    assert words is not None, "no clauses"
-    return Visible(view, list_all_docs(words, count_docs(words)))
+    bitset = narrow(snapshot, view, view.live_mask, clauses)
+    assert bitset is not None, "no clauses"
+    return Visible(view, list_all_docs(bitset, count_docs(bitset)))
 
 
 def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
-from shard.segment.doc_sets import NO_DOCS, add_docs, has_bit, num_words
+from shard.segment.doc_sets import NO_DOCS, add_docs, bitset_length, has_bit
 from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import (
@@ -84,7 +84,7 @@ def _count_listed(
 ) -> I64Array:
     """Return, by term, how many of the listed (ascending) documents have it."""
     expect_ascending(listed)
-    bits = np.zeros(num_words(num_docs), np.uint64)
+    bits = np.zeros(bitset_length(num_docs), np.uint64)
     add_docs(bits, listed)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.empty(len(terms), np.int64)
@@ -108,7 +108,7 @@ def count_forms(
     With `has_listed`, only the listed (ascending) documents count.
     """
     expect_ascending(listed)
-    bits = np.zeros(num_words(num_docs) if has_listed else 0, np.uint64)
+    bits = np.zeros(bitset_length(num_docs) if has_listed else 0, np.uint64)
     if has_listed:
         add_docs(bits, listed)
     wanted = Wanted(bits, listed, has_listed)

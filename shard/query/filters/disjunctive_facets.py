@@ -31,10 +31,10 @@ _SEVERAL: Final = 0xFFFF
 
 
 @kernel
-def _note_failures(words: U64Array, docs: U32Array, group: U16, failed: U16Array) -> None:
+def _note_failures(bitset: U64Array, docs: U32Array, group: U16, failed: U16Array) -> None:
     """Note a group, numbered from 1, as failed for every document that is not in its bitset."""
     for i in range(len(docs)):
-        if not has_bit(words, docs[i]):
+        if not has_bit(bitset, docs[i]):
             failed[i] = group if failed[i] == 0 else uint16(_SEVERAL)
 
 
@@ -68,8 +68,8 @@ def leave_out_each(
     """
     assert len(groups) < _SEVERAL, "each facet has a number"
     failed = np.zeros(len(docs), np.uint16)
-    for group, words in enumerate(groups.values(), 1):
-        _note_failures(words, docs, group, failed)
+    for group, bitset in enumerate(groups.values(), 1):
+        _note_failures(bitset, docs, group, failed)
     without: dict[str, Matches] = {}
     for group, facet in enumerate(groups, 1):
         picked = np.empty(len(docs) + 1, np.uint32)
@@ -102,9 +102,9 @@ def narrow_each(
     without: dict[str, Matches] = {}
     for i, facet in enumerate(groups):
         others = intersection(prefix, suffixes[i + 1])
-        without[facet] = Matches(view, words=others, is_all=others is None)
+        without[facet] = Matches(view, bitset=others, is_all=others is None)
         prefix = intersection(prefix, parts[i])
-    return Matches(view, words=prefix, is_all=prefix is None), without
+    return Matches(view, bitset=prefix, is_all=prefix is None), without
 
 
 def intersection(

@@ -62,10 +62,10 @@ class FieldColumns:
             case AnyOf(values=keys):
                 return self._with_any(keys)
             case AllOf(values=keys):
-                words = full_bitset(self._num_docs)
+                bitset = full_bitset(self._num_docs)
                 for key in keys:
-                    words &= self._with_any((key,))
-                return words
+                    bitset &= self._with_any((key,))
+                return bitset
             case Range():
                 return self._in_range(condition)
             case StartsWith(text=text):
@@ -84,49 +84,49 @@ class FieldColumns:
 
     def _with_any(self, keys: Sequence[str]) -> NDArray[np.uint64]:
         """Return the documents that have a value with one of the keys."""
-        words = empty_bitset(self._num_docs)
+        bitset = empty_bitset(self._num_docs)
         if self._is_facet:
             column = self._facet()
             if column is not None:
                 length = self._snapshot.dictionary_lengths[self._path]
                 numbers = self._snapshot.dictionaries[self._path].numbers(keys, length)
-                column.add_docs_with(numbers, words)
-            return words
+                column.add_docs_with(numbers, bitset)
+            return bitset
         numeric = number_column(self._view.segment, self._field)
         if numeric is not None:
             _add_docs_equal(
-                numeric, [n for key in keys if (n := _number_of(key)) is not None], words
+                numeric, [n for key in keys if (n := _number_of(key)) is not None], bitset
             )
-        self._add_booleans(keys, words)
+        self._add_booleans(keys, bitset)
         texts = self._texts
         if texts is not None:
             ranks = [rank for key in keys if (rank := texts.rank_of(key)) is not None]
             if ranks:
-                texts.column.add_docs_with(_numbers_of_ranks(texts, ranks), words)
-        return words
+                texts.column.add_docs_with(_numbers_of_ranks(texts, ranks), bitset)
+        return bitset
 
-    def _add_booleans(self, keys: Iterable[str], words: NDArray[np.uint64]) -> None:
+    def _add_booleans(self, keys: Iterable[str], bitset: NDArray[np.uint64]) -> None:
         if "true" in keys:
-            self._presence.add_docs(self._field, Aspect.TRUE, words)
+            self._presence.add_docs(self._field, Aspect.TRUE, bitset)
         if "false" in keys:
-            self._presence.add_docs(self._field, Aspect.FALSE, words)
+            self._presence.add_docs(self._field, Aspect.FALSE, bitset)
 
     def _in_range(self, condition: Range) -> NDArray[np.uint64]:
-        words = empty_bitset(self._num_docs)
+        bitset = empty_bitset(self._num_docs)
         lower, upper = condition.lower, condition.upper
         if isinstance(lower, str) or isinstance(upper, str):
             assert not isinstance(lower, int | float), "bounds of different types"
             assert not isinstance(upper, int | float), "bounds of different types"
             self._add_texts_in_range(
-                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+                lower, condition.is_lower_open, upper, condition.is_upper_open, bitset
             )
-            return words
+            return bitset
         numeric = number_column(self._view.segment, self._field)
         if numeric is not None:
             numeric.add_docs_in_range(
-                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+                lower, condition.is_lower_open, upper, condition.is_upper_open, bitset
             )
-        return words
+        return bitset
 
     def _add_texts_in_range(
         self,
@@ -134,7 +134,7 @@ class FieldColumns:
         is_lower_open: bool,
         upper: str | None,
         is_upper_open: bool,
-        words: NDArray[np.uint64],
+        bitset: NDArray[np.uint64],
     ) -> None:
         texts = self._texts
         if texts is None:
@@ -146,31 +146,31 @@ class FieldColumns:
             end = texts.rank_bounds(upper)[0 if is_upper_open else 1]
         numbers = texts.numbers_between(first, end)
         if len(numbers):
-            texts.column.add_docs_with(numbers, words)
+            texts.column.add_docs_with(numbers, bitset)
 
     def _with_key_like(self, text: str, *, is_at_start: bool) -> NDArray[np.uint64]:
         """Return the documents with a value whose folded key has a text, or begins with it."""
-        words = empty_bitset(self._num_docs)
+        bitset = empty_bitset(self._num_docs)
         if self._is_facet:
             column = self._facet()
             if column is not None:
                 length = self._snapshot.dictionary_lengths[self._path]
                 dictionary = self._snapshot.dictionaries[self._path]
                 alike = values_alike(dictionary, length, text, is_at_start=is_at_start)
-                column.add_docs_with(alike, words)
-            return words
+                column.add_docs_with(alike, bitset)
+            return bitset
         is_like = str.startswith if is_at_start else str.__contains__
-        self._add_booleans([key for key in ("true", "false") if is_like(key, text)], words)
+        self._add_booleans([key for key in ("true", "false") if is_like(key, text)], bitset)
         numeric = number_column(self._view.segment, self._field)
         if numeric is not None:
             named = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), text)]
-            _add_docs_equal(numeric, named, words)
+            _add_docs_equal(numeric, named, bitset)
         texts = self._texts
         if texts is not None:
             folded = fold_keys(texts.arena)
             alike = numbers_alike(folded, text, is_at_start=is_at_start)
-            texts.column.add_docs_with(alike, words)
-        return words
+            texts.column.add_docs_with(alike, bitset)
+        return bitset
 
 
 def _numbers_of_ranks(texts: TextColumn, ranks: list[int]) -> list[int]:
@@ -193,16 +193,16 @@ def _number_of(key: str) -> int | float | None:
 
 
 def _add_docs_equal(
-    column: NumberColumn, numbers: Sequence[int | float], words: NDArray[np.uint64]
+    column: NumberColumn, numbers: Sequence[int | float], bitset: NDArray[np.uint64]
 ) -> None:
     """Add the documents that have one of the numbers to a bitset."""
     if len(numbers) <= _EQUAL_SCANS_MAX or not column.is_exact_as_double:
         for number in numbers:
-            column.add_docs_in_range(number, False, number, False, words)
+            column.add_docs_in_range(number, False, number, False, bitset)
         return
     # An integer between two doubles is none of the column's numbers.
     doubles = [float(number) for number in numbers if float(number) == number]
-    column.add_docs_among(np.array(doubles), words)
+    column.add_docs_among(np.array(doubles), bitset)
 
 
 def _distinct(column: NumberColumn) -> list[int | float]:

@@ -232,12 +232,12 @@ def _combine(
 ) -> NDArray[np.uint64]:
     if not children:
         return neutral(view.segment.num_docs)
-    words = resolve(snapshot, view, children[0])
+    bitset = resolve(snapshot, view, children[0])
     # The first combination copies: arrays that `resolve` returns are shared.
     own: NDArray[np.uint64] | None = None
     for child in children[1:]:
-        words = own = combine(words, resolve(snapshot, view, child), out=own)
-    return words
+        bitset = own = combine(bitset, resolve(snapshot, view, child), out=own)
+    return bitset
 
 
 # --- points and elements -------------------------------------------------------------------------
@@ -265,14 +265,14 @@ def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView
 
 
 @kernel(allocates=False)
-def _add_owners(elements: U64Array, owners: U32Array, words: U64Array) -> None:
+def _add_owners(elements: U64Array, owners: U32Array, bitset: U64Array) -> None:
     """Set the bits of the documents that have an element in a bitset; 1 ns an element."""
     for position in range(len(elements)):
         word = elements[position]
         base = position << 6
         while word != 0:
             doc = owners[base + trailing_zeros(word)]
-            set_bit(words, doc)
+            set_bit(bitset, doc)
             word &= word - uint64(1)
 
 
@@ -287,16 +287,16 @@ def _resolve_objects(
         return _unpacked(kept, segment.num_docs)
     match condition:
         case Same():
-            words = _with_element(snapshot, segment, condition)
+            bitset = _with_element(snapshot, segment, condition)
         case NumElements():
-            words = _with_elements(snapshot, segment, condition)
+            bitset = _with_elements(snapshot, segment, condition)
         case GeoRadius() | GeoBox() | GeoPolygon():
-            words = _with_point(snapshot, segment, condition)
+            bitset = _with_point(snapshot, segment, condition)
         case _:
             assert_never(condition)
-    kept = _packed(words)
+    kept = _packed(bitset)
     FILTER_CACHE.put(key, kept, kept.nbytes, segment)
-    return words
+    return bitset
 
 
 def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[np.uint64]:
@@ -305,7 +305,7 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
     kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is not None:
         return _unpacked(kept, view.segment.num_docs)
-    words = empty_bitset(view.segment.num_docs)
+    bitset = empty_bitset(view.segment.num_docs)
     number = snapshot.registry.number(condition.field)
     column = None if number is None else facet_column(view.segment, number)
     if column is not None and condition.field in snapshot.dictionaries:
@@ -315,31 +315,31 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
         beginnings = tuple(node + condition.separator for node in condition.nodes)
         nodes = frozenset(condition.nodes)
         column.add_docs_with(
-            values[[one in nodes or one.startswith(beginnings) for one in keys]], words
+            values[[one in nodes or one.startswith(beginnings) for one in keys]], bitset
         )
-    kept = _packed(words)
+    kept = _packed(bitset)
     FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
-    return words
+    return bitset
 
 
 def _with_point(snapshot: Snapshot, segment: Segment, area: Area) -> NDArray[np.uint64]:
     """Return the documents that have a point in an area."""
-    words = empty_bitset(segment.num_docs)
+    bitset = empty_bitset(segment.num_docs)
     field = snapshot.registry.number(area.field)
     column = None if field is None else geo_column(segment, field)
     if column is not None:
         points = column.points_within(area)
-        add_docs(words, points if column.is_one_each else column.docs[points])
-    return words
+        add_docs(bitset, points if column.is_one_each else column.docs[points])
+    return bitset
 
 
 def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDArray[np.uint64]:
     """Return the documents with at least one element that passes the whole condition."""
-    words = empty_bitset(segment.num_docs)
+    bitset = empty_bitset(segment.num_docs)
     elements = element_view(snapshot, segment, condition.field)
     if elements is not None:
-        _add_owners(resolve(snapshot, elements.view, condition.condition), elements.docs, words)
-    return words
+        _add_owners(resolve(snapshot, elements.view, condition.condition), elements.docs, bitset)
+    return bitset
 
 
 def _with_elements(
@@ -365,12 +365,12 @@ def _with_elements(
 def _rows(
     snapshot: Snapshot, view: SegmentView, path: str, aspects: Iterable[Aspect]
 ) -> NDArray[np.uint64]:
-    words = empty_bitset(view.segment.num_docs)
+    bitset = empty_bitset(view.segment.num_docs)
     field = snapshot.registry.number(path)
     if field is not None:
         for aspect in aspects:
-            presence_of(view.segment).add_docs(field, aspect, words)
-    return words
+            presence_of(view.segment).add_docs(field, aspect, bitset)
+    return bitset
 
 
 def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint64]:
@@ -378,12 +378,12 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
 
     An object has no values of its own: it exists if one of its keys does, even if that key is null.
     """
-    words = _rows(snapshot, view, path, (Aspect.EXISTS,))
+    bitset = _rows(snapshot, view, path, (Aspect.EXISTS,))
     presence = presence_of(view.segment)
     for field in _fields_inside(snapshot, path):
         for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
-            presence.add_docs(field, aspect, words)
-    return words
+            presence.add_docs(field, aspect, bitset)
+    return bitset
 
 
 @derived
@@ -426,10 +426,10 @@ def _resolve_leaf(
     key = _leaf_key(view, condition, texts)
     kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is None:
-        words = FieldColumns(snapshot, view, field, texts).resolve(condition)
-        kept = _packed(words)
+        bitset = FieldColumns(snapshot, view, field, texts).resolve(condition)
+        kept = _packed(bitset)
         FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
-        return words
+        return bitset
     return _unpacked(kept, view.segment.num_docs)
 
 
@@ -446,10 +446,10 @@ def _leaf_key(
     return view.segment.uid, condition, texts.identity if texts and is_extracted else None
 
 
-def _packed(words: NDArray[np.uint64]) -> NDArray[Any]:
+def _packed(bitset: NDArray[np.uint64]) -> NDArray[Any]:
     """Return the form in which the cache keeps a bitset: a list of few documents; 5 µs."""
-    count = int(count_docs(words))
-    return words if 8 * count > words.nbytes else list_docs(words, count)
+    count = int(count_docs(bitset))
+    return bitset if 8 * count > bitset.nbytes else list_docs(bitset, count)
 
 
 def _unpacked(kept: NDArray[Any], num_docs: int) -> NDArray[np.uint64]:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def narrow(
     snapshot: Snapshot,
     view: SegmentView,
-    words: NDArray[np.uint64] | None,
+    bitset: NDArray[np.uint64] | None,
     clauses: Iterable[Filter],
 ) -> NDArray[np.uint64] | None:
     """Return the documents of a bitset (None: all) that pass every clause."""
     for clause in clauses:
-        words = intersection(words, resolve(snapshot, view, clause))
-    return words
+        bitset = intersection(bitset, resolve(snapshot, view, clause))
+    return bitset
 
 
 def resolve_groups(
@@ -34,7 +34,7 @@ def resolve_groups(
     """Return, by group, the documents that pass all its clauses."""
     resolved = {}
     for facet, clauses in groups.items():
-        words = narrow(snapshot, view, None, clauses)
-        assert words is not None, "a group without clauses"
-        resolved[facet] = words
+        bitset = narrow(snapshot, view, None, clauses)
+        assert bitset is not None, "a group without clauses"
+        resolved[facet] = bitset
     return resolved

@@ -71,7 +71,7 @@ def match_filters(
     """
     if not common and not groups:
         live = view.live_mask
-        return Matches(view, words=live, is_all=live is None), {}
+        return Matches(view, bitset=live, is_all=live is None), {}
     conditions: list[Filter] = []
     for clause in common:
         _add_parts(clause, conditions)
@@ -142,6 +142,7 @@ class _Clause:
     """
 
     __slots__ = (
+        "_bitset",
         "_column",
         "_condition",
         "_is_wanted",
@@ -150,7 +151,6 @@ class _Clause:
         "_sets",
         "_snapshot",
         "_view",
-        "_words",
     )
 
     def __init__(self, snapshot: Snapshot, view: SegmentView, condition: Filter) -> None:
@@ -166,7 +166,7 @@ class _Clause:
         self._sets: Sequence[StoredSet] | None = None
         self._num_listed = 0
         self._is_wanted: NDArray[np.uint8] | None = None
-        self._words: NDArray[np.uint64] | None = None
+        self._bitset: NDArray[np.uint64] | None = None
 
     def num_listed(self, num_values_max: int = _LISTED_VALUES_MAX) -> float:
         """Return how many documents `list_docs` returns; infinite if it cannot list them.
@@ -205,9 +205,9 @@ class _Clause:
             if self._is_wanted is None:
                 self._is_wanted = code_table(self._numbers(), self._num_values)
             return column.pick_with(self._is_wanted, docs)
-        if self._words is None:
-            self._words = resolve(self._snapshot, self._view, self._condition)
-        return _pick(docs, self._words)
+        if self._bitset is None:
+            self._bitset = resolve(self._snapshot, self._view, self._condition)
+        return _pick(docs, self._bitset)
 
     def _numbers(self) -> list[int]:
         """Return the requested values of the facet."""
@@ -256,7 +256,7 @@ def _add_parts(condition: Filter, parts: list[Filter]) -> None:
             parts.append(condition)
 
 
-def _pick(docs: NDArray[np.uint32], words: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _pick(docs: NDArray[np.uint32], bitset: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the given documents that are in a bitset."""
     picked = np.empty(len(docs), np.uint32)
-    return picked[: pick_docs(docs, words, picked)]
+    return picked[: pick_docs(docs, bitset, picked)]

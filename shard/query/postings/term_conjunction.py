@@ -52,10 +52,10 @@ from shard.segment.doc_sets import (
 from shard.segment.text.bitset_postings import (
     DenseLists,
     add_members,
+    bitset_bounds,
     find_dense,
     find_entries,
     find_members,
-    member_words,
 )
 from shard.segment.text.postings_cursor import Wanted
 from shard.segment.text.text_index import text_index
@@ -230,7 +230,7 @@ def _add_dense_where_present(
     """Add to those of the documents that have a term what it scores in them, by its bitset."""
     dense, num_docs = searched.dense, searched.num_docs
     dense_rank, weight = plan.dense_ranks[i], plan.words.weights[i]
-    start, end = member_words(dense_rank, num_docs)
+    start, end = bitset_bounds(dense_rank, num_docs)
     members = dense.dense_bits[start:end]
     positions = np.empty(_PIECE_DOCS + 1, np.int64)
     having = np.empty(_PIECE_DOCS, np.uint32)
@@ -284,7 +284,7 @@ def _test_in_bitsets(searched: SearchedLists, plan: TermPlan, docs: U32Array) ->
     count = len(kept)
     for dense_rank in plan.dense_ranks:
         if dense_rank >= 0:
-            start, end = member_words(dense_rank, searched.num_docs)
+            start, end = bitset_bounds(dense_rank, searched.num_docs)
             count = pick_docs(kept[:count], dense.dense_bits[start:end], kept)
     return kept[:count]
 
@@ -434,7 +434,7 @@ def mark_term(
         return
     if dense_rank >= 0:
         docs = wanted.docs.copy()
-        start, end = member_words(dense_rank, num_docs)
+        start, end = bitset_bounds(dense_rank, num_docs)
         count = pick_docs(docs, dense.dense_bits[start:end], docs)
     else:
         num_entries = int64(searched.scored.lists.entry_counts[plan.words.terms[i]])
@@ -455,7 +455,7 @@ def _mark_located(
     """
     dense, num_docs = searched.dense, searched.num_docs
     docs = wanted.copy()
-    start, end = member_words(dense_rank, num_docs)
+    start, end = bitset_bounds(dense_rank, num_docs)
     docs = docs[: pick_docs(docs, dense.dense_bits[start:end], docs)]
     firsts = np.empty(len(docs), np.int64)
     counts = np.empty(len(docs), np.uint16)

@@ -25,7 +25,7 @@ from shard.query.postings.term_conjunction import (
     scored_term,
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.segment.doc_sets import num_words, set_bit
+from shard.segment.doc_sets import bitset_length, set_bit
 from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _mark_some(
         for doc in docs[num_docs : num_docs + found]:
             counts[doc] += uint16(1)
         num_docs += found
-    marked = np.zeros(num_words(searched.num_docs), np.uint64)
+    marked = np.zeros(bitset_length(searched.num_docs), np.uint64)
     for doc in docs[:num_docs]:
         if counts[doc] >= required:
             set_bit(marked, doc)

@@ -320,12 +320,12 @@ class BestOfWord(NamedTuple):
     """The documents that a word matches.
 
     Attributes:
-        words: bitset of all.
+        bitset: of all.
         docs: those among the k best, with all ties for the last place, ascending.
         scores: of these, in units of 2^-32.
     """
 
-    words: NDArray[np.uint64]
+    bitset: NDArray[np.uint64]
     docs: NDArray[np.uint32]
     scores: NDArray[np.int64]
 

@@ -57,7 +57,7 @@ from shard.query.pruning.score_bounds import (
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.top_k_selection import GREATEST, join, kth_greatest, pick
-from shard.segment.doc_sets import count_docs, list_all_docs, num_words, remove_docs
+from shard.segment.doc_sets import bitset_length, count_docs, list_all_docs, remove_docs
 from shard.segment.text.postings_cursor import Wanted, count_blocks
 
 if TYPE_CHECKING:
@@ -113,16 +113,16 @@ class _Candidates(NamedTuple):
 def _list_stratum(members: _Members, num_terms: int, stratum: int) -> U64Array:
     """Return the bitset of the documents that have exactly the terms of a bit mask."""
     size = len(members.of_any)
-    words = np.full(size, ~uint64(0))
+    bitset = np.full(size, ~uint64(0))
     for i in range(num_terms):
         of_term = members.of_terms[i * size : (i + 1) * size]
         if stratum >> i & 1:
             for word in range(size):
-                words[word] &= of_term[word]
+                bitset[word] &= of_term[word]
         else:
             for word in range(size):
-                words[word] &= ~of_term[word]
-    return words
+                bitset[word] &= ~of_term[word]
+    return bitset
 
 
 @kernel(inline=True)
@@ -150,7 +150,7 @@ def _mark_members(
 ) -> _Members:
     """Find the documents of each term, and what each stratum can score."""
     num_terms = len(plan.dense_ranks)
-    size = num_words(searched.num_docs)
+    size = bitset_length(searched.num_docs)
     wanted = Wanted(allowed, np.empty(0, np.uint32), False)
     of_terms = np.zeros(num_terms * size, np.uint64)
     of_any = np.zeros(size, np.uint64)
@@ -353,7 +353,7 @@ def pays_off(num_docs: int, num_terms: int, num_entries: int) -> bool:
     """
     if num_terms > _TERMS_MAX:
         return False
-    return (num_terms << num_terms) * num_words(num_docs) <= _WORDS_PER_ENTRY * num_entries
+    return (num_terms << num_terms) * bitset_length(num_docs) <= _WORDS_PER_ENTRY * num_entries
 
 
 def best_of_any(

@@ -63,8 +63,8 @@ def _rule_factors(
     snapshot: Snapshot, view: SegmentView, rule: FilterFactor, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
     """Return a rule's factor for some documents; 1 for those that do not pass its filter."""
-    words = filter_bitsets.resolve(snapshot, view, rule.filter)
-    return np.where(are_in(words, docs), rule.factor, 1.0)
+    bitset = filter_bitsets.resolve(snapshot, view, rule.filter)
+    return np.where(are_in(bitset, docs), rule.factor, 1.0)
 
 
 def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -33,11 +33,11 @@ class PinnedDocs(NamedTuple):
     docs: NDArray[np.uint32]
     """Ascending."""
 
-    def among(self, words: NDArray[np.uint64] | None) -> PinnedDocs:
+    def among(self, bitset: NDArray[np.uint64] | None) -> PinnedDocs:
         """Return those in a bitset (None: all)."""
-        if words is None or not len(self.docs):
+        if bitset is None or not len(self.docs):
             return self
-        is_in = are_in(words, self.docs)
+        is_in = are_in(bitset, self.docs)
         return PinnedDocs(self.numbers[is_in], self.docs[is_in])
 
 
@@ -64,10 +64,10 @@ def without_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     if not len(docs) or not matches.count:
         return matches
     if matches.scores is None:
-        words = matches.words.copy()
+        bitset = matches.bitset.copy()
         for doc in docs.tolist():
-            words[doc >> 6] &= ~np.uint64(1 << (doc & 63))
-        return Matches(matches.view, words=words)
+            bitset[doc >> 6] &= ~np.uint64(1 << (doc & 63))
+        return Matches(matches.view, bitset=bitset)
     is_kept = ~np.isin(matches.docs, docs)
     return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])
 

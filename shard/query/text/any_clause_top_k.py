@@ -57,7 +57,7 @@ from shard.query.text.clause_combination import (
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, SingleTerm
 from shard.query.text.prepared_query import phrase_weight
 from shard.segment.doc_sets import NO_BITS, count_docs, empty_bitset, list_docs
-from shard.segment.text.bitset_postings import find_dense, member_words
+from shard.segment.text.bitset_postings import bitset_bounds, find_dense
 from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _mark(evaluation: Evaluation, scored: ScoredClause, allowed: NDArray[np.uint
     if single is not None and evaluation.lists.counts_everywhere(single.languages):
         dense_rank = find_dense(index.dense_lists, single.term)
         if dense_rank >= 0:
-            start, end = member_words(dense_rank, index.num_docs)
+            start, end = bitset_bounds(dense_rank, index.num_docs)
             docs = index.dense_lists.dense_bits[start:end]
             return _Marked(scored, single, dense_rank, docs)
     docs = empty_bitset(index.num_docs)
@@ -176,9 +176,9 @@ def _add_up(
         numbers[i] = -(-one.bounds // unit)
     own = [one.docs for one in bounded if one.dense_rank < 0]
     ranks = np.array([one.dense_rank for one in bounded])
-    num_words = len(bounded[0].docs)
+    length = len(bounded[0].docs)
     sets = BoundedSets(np.stack(own or [NO_BITS]), dense_bits, kept.of_groups.codes, ranks, numbers)
-    return add_up_by_group(sets, num_words), unit
+    return add_up_by_group(sets, length), unit
 
 
 def _score(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:

@@ -34,12 +34,12 @@ from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_memb
 from shard.segment.doc_sets import (
     NO_BITS,
     add_docs,
+    bitset_length,
     count_docs,
     empty_bitset,
     full_bitset,
     has_bit,
     list_docs,
-    num_words,
     set_bit,
 )
 from shard.segment.text.postings_cursor import Wanted
@@ -220,7 +220,7 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
         evaluation
     ):
         return mark_some(evaluation.lists, evaluation.single_terms, allowed, query.required)
-    marked = np.zeros((len(query.clauses), num_words(num_docs)), np.uint64)
+    marked = np.zeros((len(query.clauses), bitset_length(num_docs)), np.uint64)
     for scored, of_clause in zip(query.clauses, marked, strict=True):
         mark_clause(evaluation, scored, allowed, None, of_clause)
     counts = add_up(marked, np.ones(len(marked), np.int64))
@@ -252,19 +252,19 @@ def _mark_all(
     evaluation: Evaluation, clauses: Iterable[ScoredClause], allowed: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """Return the bitset of the documents that all of some clauses match, one clause at least."""
-    words = allowed
+    bitset = allowed
     for scored in clauses:
         candidates = None
-        if len(words):
-            count = int(count_docs(words))
+        if len(bitset):
+            count = int(count_docs(bitset))
             if count == 0:
                 break
             if count * _CANDIDATES_SHARE < evaluation.index.num_docs:
-                candidates = list_docs(words, count)
+                candidates = list_docs(bitset, count)
         marked = empty_bitset(evaluation.index.num_docs)
-        mark_clause(evaluation, scored, words, candidates, marked)
-        words = marked
-    return words
+        mark_clause(evaluation, scored, bitset, candidates, marked)
+        bitset = marked
+    return bitset
 
 
 def mark_clause(
@@ -365,8 +365,8 @@ def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | N
     # The query's tiers come from its other clauses; an excluded word may match in any tier.
     any_tier = Evaluation(evaluation.segment, evaluation.prepared, NUM_TIERS - 1)
     for clause in evaluation.query.excluded:
-        words = 1 if isinstance(clause, Word) else len(clause.words)
-        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * words, NO_BITS, result.docs)
+        num_words = 1 if isinstance(clause, Word) else len(clause.words)
+        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * num_words, NO_BITS, result.docs)
         add_docs(bits, found.docs)
     outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
     return outside

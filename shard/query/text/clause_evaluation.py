@@ -109,8 +109,8 @@ def as_terms(singles: Sequence[SingleTerm]) -> QueryTerms:
 
 def list_members(bits: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint32]:
     """List the documents of a bitset that may be longer than the segment."""
-    words = bits[: (num_docs + 63) >> 6]
-    listed: NDArray[np.uint32] = list_all_docs(words, count_docs(words))
+    bitset = bits[: (num_docs + 63) >> 6]
+    listed: NDArray[np.uint32] = list_all_docs(bitset, count_docs(bitset))
     return listed
 
 

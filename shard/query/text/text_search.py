@@ -77,7 +77,7 @@ class BestHits(NamedTuple):
 
     Attributes:
         docs: all hits, if they were listed.
-        words: their bitset, if it was built.
+        bitset: of all hits, if it was built.
         ranked: at least the requested number of the best, or all.
         totals: scores of these, in units of 2^-32.
     """
@@ -85,7 +85,7 @@ class BestHits(NamedTuple):
     docs: NDArray[np.uint32] | None
     ranked: NDArray[np.uint32]
     totals: NDArray[np.int64]
-    words: NDArray[np.uint64] | None = None
+    bitset: NDArray[np.uint64] | None = None
 
 
 def match_text(
@@ -241,7 +241,7 @@ def _match_words(
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
         best = best_hits(strategy, bits, num_ranked)
         # With fewer hits in the best tier, those of the others would have to be ranked as well.
-        is_all = best.docs is not None or best.words is not None
+        is_all = best.docs is not None or best.bitset is not None
         if len(best.ranked) >= num_ranked or (is_all and strategy.head is evaluation):
             found = _all_hits(evaluation, strategy, best, view, bits)
             totals = best.totals
@@ -271,19 +271,19 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         result = match_all(head, allowed)
         return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked))
     if strategy.ranking is Ranking.LEADING_WORDS:
-        words, best = mark_most_leading(head, allowed, num_ranked)
-        return BestHits(None, *_rank(head, _match(head, best), num_ranked), words)
+        bitset, best = mark_most_leading(head, allowed, num_ranked)
+        return BestHits(None, *_rank(head, _match(head, best), num_ranked), bitset)
     if strategy.ranking is Ranking.ANY_CLAUSE:
-        words, result = best_of_any_clause(head, allowed, num_ranked)
-        return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked), words)
+        bitset, result = best_of_any_clause(head, allowed, num_ranked)
+        return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked), bitset)
     if strategy.weighed is not None:
         of_tiers = weights_of_tiers(head.plans[0].scored.weights[0])
         found = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
-        return BestHits(None, found.docs, found.scores, found.words)
+        return BestHits(None, found.docs, found.scores, found.bitset)
     if strategy.ranking is Ranking.ANY_TERM:
         terms = head.single_terms
-        words, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
-        return BestHits(None, *head.rank(docs, totals, num_ranked), words)
+        bitset, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
+        return BestHits(None, *head.rank(docs, totals, num_ranked), bitset)
     if strategy.ranking is Ranking.SEVERAL_TERMS:
         terms = head.single_terms
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
@@ -306,11 +306,11 @@ def _all_hits(
     if head is evaluation:
         if best.docs is not None:
             return Matches(view, docs=best.docs)
-        if best.words is not None:
-            return Matches(view, words=best.words)
+        if best.bitset is not None:
+            return Matches(view, bitset=best.bitset)
         if len(head.plans) == len(head.singles) == 1:
             return _all_of_one(head, view, allowed)
-    return Matches(view, words=mark_hits(evaluation, allowed))
+    return Matches(view, bitset=mark_hits(evaluation, allowed))
 
 
 def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64]) -> Matches:

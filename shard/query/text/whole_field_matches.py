@@ -35,7 +35,7 @@ from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import PhraseTerms, find_phrase
 from shard.query.postings.term_conjunction import docs_with_all_terms
 from shard.query.scoring.bm25f import ScoredLists, length_code
-from shard.segment.doc_sets import has_bit, num_words
+from shard.segment.doc_sets import bitset_length, has_bit
 from shard.segment.text.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
 from shard.segment.text.postings import Entries, PostingLists, decode_entry
 from shard.segment.text.postings_cursor import advance_entry, open_entries
@@ -67,7 +67,7 @@ _ARRAYS_BYTES: Final = 700
 def _mark_length(lengths: FieldLengths, code: U8, num_docs: int) -> U64Array:
     """Return the bitset of the documents with a field whose length has a code."""
     _, length_starts, codes, length_doc_starts, length_docs = lengths
-    bits = np.zeros(num_words(num_docs), np.uint64)
+    bits = np.zeros(bitset_length(num_docs), np.uint64)
     for row in range(len(length_doc_starts)):
         start = length_starts[row]
         sparse = length_doc_starts[row]

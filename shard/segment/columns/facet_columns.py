@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @kernel
-def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Array) -> None:
+def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, bitset: U64Array) -> None:
     """Set the bits of the documents that have one of the wanted codes (ascending)."""
     num_docs = len(codes) if len(starts) == 0 else len(starts) - 1
     for doc in range(num_docs):
@@ -73,7 +73,7 @@ def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Arra
                 else:
                     high = middle
             if low < len(wanted) and wanted[low] == code:
-                set_bit(words, doc)
+                set_bit(bitset, doc)
                 break
 
 
@@ -167,20 +167,20 @@ class FacetColumn:
         return num_units * unit_ns + num_listed * doc_ns < limit_ns
 
     def add_docs_with(
-        self, numbers: Sequence[int] | NDArray[np.integer[Any]], words: NDArray[np.uint64]
+        self, numbers: Sequence[int] | NDArray[np.integer[Any]], bitset: NDArray[np.uint64]
     ) -> None:
         """Set the bits of the documents that have one of the values.
 
         Args:
             numbers: value numbers, ascending.
-            words: bitset over the segment's documents, to add to.
+            bitset: over the segment's documents, to add to.
 
         Cost: with stored sets, that of reading them; otherwise a scan of the column.
         """
         if self._sets is None:
             wanted = np.array(numbers, np.uint32)
             wanted += np.uint32(1)
-            _scan_codes(self.codes, self.starts, wanted, words)
+            _scan_codes(self.codes, self.starts, wanted, bitset)
             return
         known = self._sets.numbers
         wanted = np.array(numbers, np.uint32)
@@ -188,7 +188,7 @@ class FacetColumn:
         positions = positions[positions < len(known)]
         positions = positions[known[positions] == wanted[: len(positions)]]
         if len(positions):
-            add_stored_sets(self._sets, positions, words)
+            add_stored_sets(self._sets, positions, bitset)
 
     def numbers(self) -> NDArray[np.intp]:
         """Return the numbers of the values that occur, ascending."""
@@ -258,10 +258,10 @@ class FacetColumn:
             ordinals = np.arange(self.num_docs, dtype=np.uint32)
             count_codes(ordinals, self.codes, self.starts, counts)
 
-    def add_intersections(self, words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
+    def add_intersections(self, bitset: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
         """Add to counts[number + 1] how many documents of each value are in a bitset."""
         assert self._sets is not None, "the segment is too small to have sets"
-        count_intersections(self._sets, words, counts)
+        count_intersections(self._sets, bitset, counts)
 
 
 _ARRAY_NAMES: Final = ("codes", "starts", *StoredSets._fields)

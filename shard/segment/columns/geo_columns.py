@@ -93,7 +93,7 @@ class _Bands(NamedTuple):
 
 
 @kernel(allocates=False)
-def _scan_box(lats: F64Array, lngs: F64Array, bands: _Bands, words: U64Array) -> None:
+def _scan_box(lats: F64Array, lngs: F64Array, bands: _Bands, bitset: U64Array) -> None:
     """Set the bits of the points within a band of latitudes and one of two bands of longitudes.
 
     At a pole all meridians meet, so a pole matches any longitude. The inner loop has constant
@@ -112,7 +112,7 @@ def _scan_box(lats: F64Array, lngs: F64Array, bands: _Bands, words: U64Array) ->
             is_beside |= (lng >= other_left) & (lng <= other_right)
             is_beside |= abs(lat) == 90.0
             bits |= uint64(is_in & is_beside) << uint64(i)
-        words[word] |= bits
+        bitset[word] |= bits
     for point in range(num_whole << 6, len(lats)):
         lat = lats[point]
         lng = lngs[point]
@@ -120,7 +120,7 @@ def _scan_box(lats: F64Array, lngs: F64Array, bands: _Bands, words: U64Array) ->
         is_beside |= (lng >= other_left) & (lng <= other_right)
         is_beside |= abs(lat) == 90.0
         is_in = (lat >= bottom) & (lat <= top) & is_beside
-        words[num_whole] |= uint64(is_in) << uint64(point & 63)
+        bitset[num_whole] |= uint64(is_in) << uint64(point & 63)
 
 
 @kernel(allocates=False)
@@ -322,15 +322,15 @@ class GeoColumn:
 
     def _in_box(self, bottom: float, top: float, left: float, right: float) -> NDArray[np.uint32]:
         """Return the points in a box; it crosses 180° if its left side is east of its right."""
-        words = np.zeros((len(self.lats) + 63) >> 6, np.uint64)
+        bitset = np.zeros((len(self.lats) + 63) >> 6, np.uint64)
         if left > right:
             bands = _Bands(bottom, top, left, 180.0, -180.0, right)
         else:
             # 180 is stored as -180.
             other_right = -180.0 if right == 180.0 else -math.inf
             bands = _Bands(bottom, top, left, right, -180.0, other_right)
-        _scan_box(self.lats, self.lngs, bands, words)
-        return list_docs(words, int(count_docs(words)))
+        _scan_box(self.lats, self.lngs, bands, bitset)
+        return list_docs(bitset, int(count_docs(bitset)))
 
     def distances(
         self, points: NDArray[np.uint32] | None, lat: float, lng: float

@@ -200,7 +200,7 @@ def merge_elements(
 
 
 @kernel(allocates=False)
-def _add_ranges(docs: U32Array, starts: U32Array, words: U64Array) -> None:
+def _add_ranges(docs: U32Array, starts: U32Array, bitset: U64Array) -> None:
     """Set the bits of all elements of some documents; 2 ns a document."""
     for doc in docs:
         begin = starts[doc]
@@ -209,7 +209,7 @@ def _add_ranges(docs: U32Array, starts: U32Array, words: U64Array) -> None:
             low = begin & uint32(63)
             length = min(end - begin, uint32(64) - low)
             bits = ~uint64(0) >> uint64(uint32(64) - length)
-            words[begin >> uint32(6)] |= bits << uint64(low)
+            bitset[begin >> uint32(6)] |= bits << uint64(low)
             begin += length
 
 
@@ -235,10 +235,10 @@ class ElementSegment:
     def lasts(self) -> NDArray[np.uint64]:
         """The last element of each document that has any, as a bitset; computed on first use."""
         if self._lasts is None:
-            words = empty_bitset(len(self.docs))
+            bitset = empty_bitset(len(self.docs))
             ends = np.flatnonzero(np.diff(self.docs, append=self.num_docs))
-            add_docs(words, ends.astype(np.uint32))
-            self._lasts = words
+            add_docs(bitset, ends.astype(np.uint32))
+            self._lasts = bitset
         return self._lasts
 
     @property
@@ -252,9 +252,9 @@ class ElementSegment:
 
     def of_docs(self, docs: NDArray[np.uint32]) -> NDArray[np.uint64]:
         """Return all elements of some documents as a bitset."""
-        words = empty_bitset(len(self.docs))
-        _add_ranges(docs, self.starts, words)
-        return words
+        bitset = empty_bitset(len(self.docs))
+        _add_ranges(docs, self.starts, bitset)
+        return bitset
 
 
 @derived_by_key

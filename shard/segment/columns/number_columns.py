@@ -392,12 +392,12 @@ class NumberColumn:
         is_lower_open: bool,
         upper: float | int | None,
         is_upper_open: bool,
-        words: NDArray[np.uint64],
+        bitset: NDArray[np.uint64],
     ) -> None:
         """Set the bits of the documents that have a number between the bounds; exact."""
         if self.residuals is not None:
             is_match = self._exact_in_range(lower, is_lower_open, upper, is_upper_open)
-            self._add_matches(is_match, words)
+            self._add_matches(is_match, bitset)
             return
         if self.values.dtype.kind == "f":
             first, last = _closed_doubles(lower, is_lower_open, upper, is_upper_open)
@@ -407,9 +407,9 @@ class NumberColumn:
                 return
         if self.docs is None:
             scalar = self.values.dtype.type
-            _scan_range(self.values, scalar(first), scalar(last), words)
+            _scan_range(self.values, scalar(first), scalar(last), bitset)
         else:
-            self._add_matches((self.values >= first) & (self.values <= last), words)
+            self._add_matches((self.values >= first) & (self.values <= last), bitset)
 
     def _closed_integers(
         self,
@@ -427,20 +427,20 @@ class NumberColumn:
             last = min(last, math.ceil(upper) - 1 if is_upper_open else math.floor(upper))
         return first, last
 
-    def add_docs_among(self, numbers: NDArray[np.float64], words: NDArray[np.uint64]) -> None:
+    def add_docs_among(self, numbers: NDArray[np.float64], bitset: NDArray[np.uint64]) -> None:
         """Set the bits of the documents that have one of the numbers, all exact as doubles."""
         assert self.is_exact_as_double, "doubles cannot tell the column's numbers apart"
         if self.is_dense:  # what stands for "no number" is not one of the column's numbers
             numbers = numbers[numbers != missing_value(self.values.dtype)]
-        self._add_matches(np.isin(self.values, numbers), words)
+        self._add_matches(np.isin(self.values, numbers), bitset)
 
-    def _add_matches(self, matches: NDArray[np.bool_], words: NDArray[np.uint64]) -> None:
+    def _add_matches(self, matches: NDArray[np.bool_], bitset: NDArray[np.uint64]) -> None:
         """Set the bits of the documents at some positions of `values`."""
         if self.docs is not None:
-            add_docs(words, self.docs[matches])
+            add_docs(bitset, self.docs[matches])
             return
         packed = np.packbits(matches, bitorder="little")
-        words.view(np.uint8)[: len(packed)] |= packed
+        bitset.view(np.uint8)[: len(packed)] |= packed
 
     def _exact_in_range(
         self,
@@ -466,7 +466,7 @@ class NumberColumn:
 
 
 @kernel
-def _scan_range(values: Numbers, first: Number, last: Number, words: U64Array) -> None:
+def _scan_range(values: Numbers, first: Number, last: Number, bitset: U64Array) -> None:
     """Set the bits of the documents whose value is in [first, last], 64 at a time.
 
     The inner loop has constant length and no branch, so it vectorizes.
@@ -478,10 +478,10 @@ def _scan_range(values: Numbers, first: Number, last: Number, words: U64Array) -
         for i in range(64):
             value = values[base + i]
             bits |= uint64((value >= first) & (value <= last)) << uint64(i)
-        words[word] |= bits
+        bitset[word] |= bits
     for doc in range(num_whole << 6, len(values)):
         value = values[doc]
-        words[num_whole] |= uint64((value >= first) & (value <= last)) << uint64(doc & 63)
+        bitset[num_whole] |= uint64((value >= first) & (value <= last)) << uint64(doc & 63)
 
 
 def _closed_doubles(

@@ -371,7 +371,7 @@ class Presence:
         row = self._rows.get(field * _NUM_ASPECTS + aspect)
         return 0 if row is None else int(self._counts[row])
 
-    def add_docs(self, field: int, aspect: Aspect, words: NDArray[np.uint64]) -> None:
+    def add_docs(self, field: int, aspect: Aspect, bitset: NDArray[np.uint64]) -> None:
         """Set the bits of a row's documents."""
         row = self._rows.get(field * _NUM_ASPECTS + aspect)
         if row is None:
@@ -379,17 +379,17 @@ class Presence:
         count = int(self._counts[row])
         content = self._words[self._offsets[row] : self._offsets[row + 1]]
         if count == self._num_docs:
-            words |= full_bitset(self._num_docs)
+            bitset |= full_bitset(self._num_docs)
         elif count * _SPARSE_SHARE < self._num_docs:
-            add_docs(words, content.view(np.uint32)[:count])
+            add_docs(bitset, content.view(np.uint32)[:count])
         else:
-            words |= content
+            bitset |= content
 
     def docs(self, field: int, aspect: Aspect) -> NDArray[np.uint32]:
         """Return the documents of a row, ascending."""
-        words = empty_bitset(self._num_docs)
-        self.add_docs(field, aspect, words)
-        return list_docs(words, self.count(field, aspect))
+        bitset = empty_bitset(self._num_docs)
+        self.add_docs(field, aspect, bitset)
+        return list_docs(bitset, self.count(field, aspect))
 
     def has_docs_besides(self, field: int, docs: FrozenBitMap) -> bool:
         """Return whether any document but the given ones has the field, in any form."""

@@ -49,7 +49,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.doc_sets import num_words, set_bit
+from shard.segment.doc_sets import bitset_length, set_bit
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import decode_docs, next_block, open_postings
@@ -99,14 +99,14 @@ def _num_groups(num_docs: int) -> int:
 
 
 @kernel(inline=True, allocates=False)
-def member_words(dense_rank: int, num_docs: int) -> tuple[int, int]:
+def bitset_bounds(dense_rank: int, num_docs: int) -> tuple[int, int]:
     """Return where in `dense_bits` the bitset of a list begins, and where it ends.
 
     Args:
         dense_rank: rank of the list among the dense ones.
         num_docs: of the segment.
     """
-    size = num_words(num_docs)
+    size = bitset_length(num_docs)
     return dense_rank * size, (dense_rank + 1) * size
 
 
@@ -123,7 +123,7 @@ def _fill(
     terms, _, all_starts, all_extra_starts, extras = dense
     term = int64(terms[dense_rank])
     num_groups = _num_groups(num_docs)
-    start, end = member_words(dense_rank, num_docs)
+    start, end = bitset_bounds(dense_rank, num_docs)
     members = dense.dense_bits[start:end]
     first_group = dense_rank * num_groups
     next_group = int64(0)
@@ -195,7 +195,7 @@ def make_dense_lists(
     num_groups = _num_groups(num_docs)
     dense = DenseLists(
         terms,
-        allocator.zeros(len(terms) * num_words(num_docs) + DENSE_PADDING, np.uint64),
+        allocator.zeros(len(terms) * bitset_length(num_docs) + DENSE_PADDING, np.uint64),
         allocator.empty(len(terms) * num_groups, np.uint32),
         allocator.zeros(len(terms) * num_groups + 1, np.uint32),
         allocator.empty(num_entries - int(doc_freqs[terms].sum(dtype=np.int64)), np.uint8),
@@ -236,27 +236,27 @@ def find_members(
     Returns:
         The bitset; do not change it, as it may be a list's own.
     """
-    size = num_words(num_docs)
-    words = allowed[:size]
+    size = bitset_length(num_docs)
+    bitset = allowed[:size]
     is_own = False
     for dense_rank in dense_ranks:
         if dense_rank < 0:
             continue
-        start, end = member_words(dense_rank, num_docs)
+        start, end = bitset_bounds(dense_rank, num_docs)
         members = dense.dense_bits[start:end]
-        if len(words) == 0:
-            words = members
+        if len(bitset) == 0:
+            bitset = members
         elif is_own:
             for word in range(size):
-                words[word] &= members[word]
+                bitset[word] &= members[word]
         else:
             # The first AND needs a new array; the next ones go into it.
             both = np.empty(size, np.uint64)
             for word in range(size):
-                both[word] = words[word] & members[word]
-            words = both
+                both[word] = bitset[word] & members[word]
+            bitset = both
             is_own = True
-    return words
+    return bitset
 
 
 @kernel(allocates=False)
@@ -264,7 +264,7 @@ def add_members(
     dense: DenseLists, dense_rank: int, num_docs: int, allowed: U64Array, marked: U64Array
 ) -> None:
     """Set the bits of a list's documents: the allowed ones, or all, as in `find_members`."""
-    start, end = member_words(dense_rank, num_docs)
+    start, end = bitset_bounds(dense_rank, num_docs)
     members = dense.dense_bits[start:end]
     if len(allowed) == 0:
         for word in range(len(members)):
@@ -295,7 +295,7 @@ def find_entries(
     """
     expect_ascending(docs)
     _, bits, starts, extra_starts, extras = dense
-    first_word = dense_rank * num_words(num_docs)
+    first_word = dense_rank * bitset_length(num_docs)
     first_group = dense_rank * _num_groups(num_docs)
     # With few documents among many, every read is a cache miss. These loops have no branch that
     # depends on what is read, so many misses overlap.

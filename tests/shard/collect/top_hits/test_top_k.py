@@ -59,7 +59,7 @@ def request(
 
 
 def all_matches(world: World, scores: dict[int, float] | None) -> list[Matches]:
-    """Every live item, as words or as scored documents."""
+    """Every live item, as a bitset or as scored documents."""
     parts = []
     for view in world.snapshot.views:
         if scores is None:
@@ -291,7 +291,7 @@ def test_the_first_by_several_keys_are_found_by_their_joint_order(
     world = large_world(cuts)
     scores = {record: float(record % 3) for _, record, _ in world.live} if with_query else None
     whole = all_matches(world, scores)
-    matches = [Matches(part.view, words=part.words) for part in whole]
+    matches = [Matches(part.view, bitset=part.bitset) for part in whole]
     for part in matches:
         if scores is not None:
             part.scorer = partial(scores_of_docs, part.view, scores)
@@ -349,7 +349,7 @@ def test_scores_that_only_break_ties_of_several_keys_are_computed_for_few(
             scored.append(docs.tolist())
             return scores_of_docs(part.view, scores, docs)
 
-        return Matches(part.view, words=part.words, scorer=score)
+        return Matches(part.view, bitset=part.bitset, scorer=score)
 
     for sort in (
         (SortKey("name", False), SortKey("year", True)),
