@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS
-from common.analysis.language_and_typos_by_field import TypoLengths
+from common.analysis.field_classes import TypoLengths
 from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost, written
 from common.search_option_parsers import FacetSort, PrefixMode, SearchableField, TypoMode

@@ -18,7 +18,7 @@ import msgspec
 
 from common import curation_rules as curation
 from common.analysis.collation_names import CODE_POINTS, COLLATION_FORMS, parse_collation
-from common.analysis.language_and_typos_by_field import TypoLengths
+from common.analysis.field_classes import TypoLengths
 from common.boosts import parse_boosts
 from common.index_configuration import (
     FACET_SIZE_DEFAULT,

@@ -72,8 +72,8 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     is_completed: bool = False
     """Whether what the word begins is of kind COMPLETION, not PREFIX."""
     typos_by_group: tuple[int, ...] = ()
-    """Edits allowed by group of fields, where they differ: of `Languages.class_of`; `typos` is then
-    the greatest."""
+    """Edits allowed by group of fields (`FieldClass.typos`), where they differ; `typos` is then the
+    greatest."""
     infix: int = 0
     """Where terms match that have the word inside: 0 nowhere, 1 in fields that are configured so, 2
     everywhere."""

@@ -8,7 +8,7 @@ accented_spellings  what folding removes, as terms of their own
 stemmer             word → stem; stop_words
 edit_distance_kernels  how many typos two words are apart; how many a word may be off:
                     typo_budget
-language_and_typos_by_field  how the words of a field match: its language, typos, infixes
+field_classes       fields whose words match alike: their language, typos, infixes
 collation           the order of texts in a language, named in collation_names
 collation_tables    what it is read from: the file that collation_build writes
 """

@@ -4,7 +4,7 @@ Its modules:
 
 searcher            request → response; which documents match: matching
 search_cost         which searches take long, so that they run on a thread
-field_languages     in which languages the fields are searched
+field_classes_of_snapshot  the classes of its fields: in which language they are searched, …
 corpus_statistics   what scoring needs of all shards before a search
 fetch               stored items of hits and by id; their marks: highlight, of
                     words_of_texts, highlight_word_matching, marked_words, snippets and

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.deadline import check_call
 from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
@@ -35,7 +35,7 @@ from shard.query.spelling.spacing_doc_freqs import (
     spacing_freq_among,
 )
 from shard.query.text.whole_field_matches import whole_freq, whole_freq_among
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class _LiveDocs(NamedTuple):
 
     view: SegmentView
 
-    def doc_freqs(self, word: Word, languages: Languages) -> NDArray[np.int64]:
+    def doc_freqs(self, word: Word, classes: FieldClasses) -> NDArray[np.int64]:
         """Return how many match a word, by kind of match."""
-        return doc_freqs(self.view, word, languages)
+        return doc_freqs(self.view, word, classes)
 
-    def near_freqs(self, word: Word, languages: Languages) -> dict[tuple[int, str], int]:
+    def near_freqs(self, word: Word, classes: FieldClasses) -> dict[tuple[int, str], int]:
         """Return how many have each term that a word may be a misspelling of, by kind and term."""
-        return freqs_of_near_words(self.view, word, languages)
+        return freqs_of_near_words(self.view, word, classes)
 
     def spacing_freq(self, words: tuple[str, ...]) -> int:
         """Return how many have the words next to each other, in order."""
@@ -75,12 +75,12 @@ class _PassingDocs(NamedTuple):
 
     visible: Visible
 
-    def doc_freqs(self, word: Word, languages: Languages) -> NDArray[np.int64]:
-        return visible_doc_freqs(self.visible, word, languages)
+    def doc_freqs(self, word: Word, classes: FieldClasses) -> NDArray[np.int64]:
+        return visible_doc_freqs(self.visible, word, classes)
 
-    def near_freqs(self, word: Word, languages: Languages) -> dict[tuple[int, str], int]:
+    def near_freqs(self, word: Word, classes: FieldClasses) -> dict[tuple[int, str], int]:
         view, docs = self.visible
-        return freqs_of_near_words(view, word, languages, docs)
+        return freqs_of_near_words(view, word, classes, docs)
 
     def spacing_freq(self, words: tuple[str, ...]) -> int:
         view, docs = self.visible
@@ -101,7 +101,7 @@ _Parts = Sequence[_LiveDocs] | Sequence[_PassingDocs]
 
 def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
     """Return what scoring needs to know about the live documents that pass the filters, if any."""
-    languages = languages_of(snapshot)
+    classes = field_classes_of(snapshot)
     visible = []
     parts: _Parts
     if request.filters:
@@ -115,11 +115,11 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         check_call()
         sums = np.zeros(NUM_MATCH_KINDS, np.int64)
         for part in parts:
-            sums += part.doc_freqs(word, languages)
+            sums += part.doc_freqs(word, classes)
         freqs.append(tuple(sums.tolist()))
         near.append(())
         if word.typos and not any(sums[: MatchKind.TYPO_1]):
-            near[-1] = _near_words(parts, word, languages)
+            near[-1] = _near_words(parts, word, classes)
     of_words = (
         tuple([sum([part.spacing_freq(words) for part in parts]) for words in request.spacings]),
         tuple([sum([part.whole_freq(words) for part in parts]) for words in request.wholes]),
@@ -140,12 +140,12 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
 
 
 def _near_words(
-    parts: _Parts, word: Word, languages: Languages
+    parts: _Parts, word: Word, classes: FieldClasses
 ) -> tuple[tuple[int, str, int], ...]:
     """Return kind, term and documents of the terms that a word may be a misspelling of."""
     sums: Counter[tuple[int, str]] = Counter()
     for part in parts:
-        sums.update(part.near_freqs(word, languages))
+        sums.update(part.near_freqs(word, classes))
     return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
 
 

@@ -27,7 +27,7 @@ import orjson
 from common.deadline import check_call
 from common.json.strings_by_path import texts_of
 from common.search_option_parsers import ALL_FIELDS
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.read.grapheme_clusters import last_cut
 from shard.read.marked_words import Marker, SplitText
 from shard.read.snippets import MarkStyle, cut_snippet, mark_text
@@ -231,6 +231,6 @@ def mark_documents(
     request: HighlightRequest,
 ) -> tuple[dict[str, Any], ...]:
     """Return the marks of documents, in order; without a query nothing is marked."""
-    marker = Marker(query.clauses if query is not None else (), languages_of(snapshot))
+    marker = Marker(query.clauses if query is not None else (), field_classes_of(snapshot))
     searched = {field.path: field.weight > 0 for field in query.fields} if query else {}
     return mark_all(documents, marker, searched, request)

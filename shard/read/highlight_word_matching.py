@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import FieldClass
+from common.analysis.field_classes import FieldClass
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.deadline import check_call
 from common.query_syntax_tree import MatchKind, Word

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import FieldClass, Languages
+from common.analysis.field_classes import FieldClass, FieldClasses
 from common.deadline import check_call
 from common.query_syntax_tree import Word
 from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
@@ -74,9 +74,9 @@ class _Matches:
 class Marker:
     """Finds the words of one query in texts, which its `words` have split."""
 
-    def __init__(self, clauses: Sequence[ScoredClause], languages: Languages) -> None:
+    def __init__(self, clauses: Sequence[ScoredClause], classes: FieldClasses) -> None:
         self.words = WordsOfTexts()
-        self._languages = languages
+        self._classes = classes
         self._num_learned = 0
         self._matches: dict[FieldClass, _Matches] = {}
         words: list[Word] = []
@@ -145,7 +145,7 @@ class Marker:
         if self._num_learned < len(texts):
             self._query_words.learn(texts[self._num_learned :])
             self._num_learned = len(texts)
-        of = self._languages.class_of(text.path)
+        of = self._classes.class_of(text.path)
         matches = self._matches.setdefault(of, _Matches())
         known = len(matches.is_match)
         if known < len(texts):

@@ -42,7 +42,7 @@ from shard.query.text.text_search import (
     match_to_sort,
     num_hits_expected,
 )
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.segment.doc_sets import pick_docs
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
     plan = _plan(request)
     prepared = None
     if request.query is not None:
-        prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
+        prepared = PreparedQuery(request.query, snapshot.registry, field_classes_of(snapshot))
     hits: list[Matches] = []
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {}

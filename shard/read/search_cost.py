@@ -29,7 +29,7 @@ from shard.query.scoring import boosting
 from shard.query.spelling.completions_and_near_spellings import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text.whole_field_matches import is_slow_to_find
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.sort_columns import needs_column
 
@@ -77,7 +77,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         words = words_of(query.clauses, query.excluded)
         absent = request.assumed_absent
         num_others = 0 if absent is None else _num_others(absent)
-        if is_slow_text(snapshot, words, languages_of(snapshot), num_others):
+        if is_slow_text(snapshot, words, field_classes_of(snapshot), num_others):
             return True
         if query.whole and _is_slow_to_find(snapshot, (query.whole,)):
             return True
@@ -120,7 +120,7 @@ def _are_many_matches_scored(snapshot: Snapshot, request: SearchRequest) -> bool
         limit = min(limit, BOOSTED_FAST_MAX // num_factors)
     if snapshot.num_docs <= limit:
         return False
-    return num_matches_max(snapshot, request.query, languages_of(snapshot)) > limit
+    return num_matches_max(snapshot, request.query, field_classes_of(snapshot)) > limit
 
 
 def _is_slow_to_order(snapshot: Snapshot, key: SortKey) -> bool:
@@ -200,9 +200,9 @@ def _num_joint_keys(request: SearchRequest) -> int:
 
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
     """Return whether `statistics` is likely to take more than a few milliseconds."""
-    languages = languages_of(snapshot)
+    classes = field_classes_of(snapshot)
     return is_slow_text(
-        snapshot, list(request.words), languages, _num_others(request)
+        snapshot, list(request.words), classes, _num_others(request)
     ) or _is_slow_to_find(snapshot, request.wholes)
 
 

@@ -49,7 +49,7 @@ from shard.query.spelling.completions_and_near_spellings import near_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
 from shard.read.corpus_statistics import statistics
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.read.matching import PinnedHits, match
 from shard.segment.columns.external_ids import find_live
 
@@ -240,7 +240,7 @@ def _explain(
         return ()
     prepared = None
     if request.query is not None:
-        prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
+        prepared = PreparedQuery(request.query, snapshot.registry, field_classes_of(snapshot))
     explanations = []
     for i, (ordinal, doc) in enumerate(zip(hits.views.tolist(), hits.docs.tolist(), strict=True)):
         check_call()

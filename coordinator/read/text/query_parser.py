@@ -34,7 +34,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer, Token, is_lone_character, is_run
-from common.analysis.language_and_typos_by_field import TypoLengths, typo_groups
+from common.analysis.field_classes import TypoLengths, typo_groups
 from common.analysis.stop_words import stop_words
 from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT, typo_budget
 from common.index_configuration import IndexConfiguration

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from common.analysis.language_and_typos_by_field import Languages
+    from common.analysis.field_classes import FieldClasses
     from common.query_syntax_tree import Filter, Word
     from shard.segment.snapshot import SegmentView, Snapshot
 
@@ -53,10 +53,10 @@ def visible_docs(snapshot: Snapshot, view: SegmentView, clauses: Sequence[Filter
     return Visible(view, list_all_docs(bitset, count_docs(bitset)))
 
 
-def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDArray[np.int64]:
+def visible_doc_freqs(visible: Visible, word: Word, classes: FieldClasses) -> NDArray[np.int64]:
     """Return how many visible documents have a word, by `MatchKind`, counted as in `doc_freqs`."""
     view, docs = visible
-    expansion = expand_word(view.segment, word, languages)
+    expansion = expand_word(view.segment, word, classes)
     index = text_index(view.segment)
     counts = count_by_kind(expansion, count_terms(view, expansion.terms, docs))
     for kind, forms, num_better in other_forms(expansion):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.distinct_values import without_repeats
 from common.kernels.decorator import kernel
 from common.kernels.order_checks import expect_ascending
@@ -132,19 +132,19 @@ def count_forms(
     return total
 
 
-def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
+def doc_freqs(view: SegmentView, word: Word, classes: FieldClasses) -> NDArray[np.int64]:
     """Return how many live documents have a word, by `MatchKind`.
 
     STEM counts the documents that have another form, whether the word begins it or not, but not the
     word itself; SYNONYM those that have only a synonym. With EXACT, the three sum to the documents
     with any of them. COMPLETION_STEM is 0. PREFIX and typos are summed over their terms, so a
     document with two of them counts twice: there are thousands, and the sum is stored. Every number
-    is additive over segments and shards. Fields and their languages are ignored.
+    is additive over segments and shards. Fields and their classes are ignored.
 
     Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
     blocks that hold deleted documents.
     """
-    expansion = expand_word(view.segment, word, languages)
+    expansion = expand_word(view.segment, word, classes)
     freqs = count_terms(view, expansion.terms)
     if expansion.only is not None and expansion.only.kind == MatchKind.EXACT:
         counts = np.zeros(NUM_MATCH_KINDS, np.int64)
@@ -166,7 +166,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
 def freqs_of_near_words(
     view: SegmentView,
     word: Word,
-    languages: Languages,
+    classes: FieldClasses,
     listed: NDArray[np.uint32] | None = None,
 ) -> dict[tuple[int, str], int]:
     """Return document counts of a word's typos, by kind (TYPO_1, TYPO_2) and term.
@@ -177,10 +177,10 @@ def freqs_of_near_words(
     Args:
         view: the segment.
         word: that may be mistyped.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
         listed: the documents that count, ascending; None: all live ones.
     """
-    expansion = expand_word(view.segment, word, languages)
+    expansion = expand_word(view.segment, word, classes)
     vocabulary = text_index(view.segment).vocabulary
     known: dict[tuple[int, str], int] = {}
     for kind in (MatchKind.TYPO_1, MatchKind.TYPO_2):

@@ -57,13 +57,13 @@ class ScoredTerm(NamedTuple):
 
     Attributes:
         term: ordinal.
-        languages: mask of the languages in whose fields it counts.
+        mask: of the field classes in which it counts.
         checks_fields: whether there are fields in which it does not count, so that each entry's
             field has to be looked at.
     """
 
     term: int
-    languages: U64
+    mask: U64
     checks_fields: bool
 
 
@@ -183,16 +183,16 @@ def add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: I
 
 @kernel(allocates=False)
 def _pick_counted(
-    scored: ScoredLists, packing: Packing, languages: U64, picked: I64Array, num_picked: int
+    scored: ScoredLists, packing: Packing, mask: U64, picked: I64Array, num_picked: int
 ) -> int:
     """Keep those picked entries of a block whose fields count for the term; return how many."""
-    _, lengths, tf_norms, row_languages = scored
+    _, lengths, tf_norms, row_classes = scored
     num_kept: Any = 0
     for p in range(num_picked):
         field, _ = decode_entry(scored.lists.postings, packing, picked[p])
         row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
         picked[num_kept] = picked[p]
-        num_kept += int64(row_languages[row] & languages != 0 and tf_norms[row, 1] != 0.0)
+        num_kept += int64(row_classes[row] & mask != 0 and tf_norms[row, 1] != 0.0)
     return num_kept
 
 
@@ -244,7 +244,7 @@ def _scan_entries(
         # Narrow the block to the wanted entries, in fields that count.
         num_picked, packing = decode_wanted(lists, cursor, wanted.bits, scratch.block)
         if term.checks_fields:
-            num_picked = _pick_counted(scored, packing, term.languages, picked, num_picked)
+            num_picked = _pick_counted(scored, packing, term.mask, picked, num_picked)
         # Gather these entries. Those of one document, one per field, share an owner; they may be in
         # two blocks, so `current` lives on.
         widths = widths_of(packing)
@@ -340,7 +340,7 @@ def mark_counted(
 
     Only these entries are decoded.
     """
-    lists, lengths, tf_norms, row_languages = scored
+    lists, lengths, tf_norms, row_classes = scored
     docs, firsts, counts = ranges
     for i in range(len(docs)):
         for entry in range(firsts[i], firsts[i] + counts[i]):
@@ -349,5 +349,5 @@ def mark_counted(
             _, packing = open_block(lists.postings, lists.posting_starts[term.term] + offset)
             field, _ = decode_entry(lists.postings, packing, entry % BLOCK_ENTRIES)
             row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
-            if row_languages[row] & term.languages != 0 and tf_norms[row, 1] != 0.0:
+            if row_classes[row] & term.mask != 0 and tf_norms[row, 1] != 0.0:
                 set_bit(marked, int64(docs[i]))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived_values import derived
@@ -72,7 +72,7 @@ _PIECE_DOCS: Final = 512
 _LOCATED_COST: Final = 32
 """Locating an entry by a bitset and decoding it takes as long as reading this many in order."""
 
-_ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
+_ALL_CLASSES: Final = uint64(ALL_CLASSES)
 _NO_WEIGHTS: Final = np.zeros(0)
 
 
@@ -82,12 +82,12 @@ class QueryTerms(NamedTuple):
 
     Attributes:
         terms: ordinals.
-        languages: masks of the languages in whose fields each counts.
+        masks: of the field classes in which each counts.
         weights: of the words; none where only documents are wanted.
     """
 
     terms: NDArray[np.int64]
-    languages: NDArray[np.uint64]
+    masks: NDArray[np.uint64]
     weights: NDArray[np.float64]
 
 
@@ -133,8 +133,8 @@ def plan_terms(searched: SearchedLists, words: QueryTerms) -> TermPlan:
     """Decide how to read each term: by its bitset if it has one and all fields count."""
     dense = searched.dense
     are_counted = searched.are_all_searched
-    for mask in words.languages:
-        are_counted &= mask == _ALL_LANGUAGES
+    for mask in words.masks:
+        are_counted &= mask == _ALL_CLASSES
     dense_ranks = np.full(len(words.terms), -1)
     if are_counted:
         for i in range(len(dense_ranks)):
@@ -145,7 +145,7 @@ def plan_terms(searched: SearchedLists, words: QueryTerms) -> TermPlan:
 @kernel(inline=True, allocates=False)
 def scored_term(plan: TermPlan, i: int) -> ScoredTerm:
     """Return one of the terms, to read its list."""
-    return ScoredTerm(plan.words.terms[i], plan.words.languages[i], plan.checks_fields)
+    return ScoredTerm(plan.words.terms[i], plan.words.masks[i], plan.checks_fields)
 
 
 @kernel(inline=True, allocates=False)
@@ -382,7 +382,7 @@ def _match_all(
 def docs_with_terms(searched: SearchedLists, terms: U32Array, wanted: Wanted) -> U32Array:
     """Return the documents that have all of some terms; these need not be in order, nor differ.
 
-    The terms count in all languages.
+    The terms count in all fields.
     """
     entry_counts = searched.scored.lists.entry_counts
     rarest_first = np.empty(len(terms), np.int64)
@@ -400,7 +400,7 @@ def docs_with_terms(searched: SearchedLists, terms: U32Array, wanted: Wanted) ->
             at -= 1
         rarest_first[at] = term
         count += 1
-    words = QueryTerms(rarest_first[:count], np.full(count, _ALL_LANGUAGES), np.ones(count))
+    words = QueryTerms(rarest_first[:count], np.full(count, _ALL_CLASSES), np.ones(count))
     docs, _ = match_terms(searched, plan_terms(searched, words), wanted, False)
     return docs
 
@@ -410,12 +410,12 @@ def _count_all(
     searched: SearchedLists, words: QueryTerms, ends: I64Array, wanted: Wanted
 ) -> I64Array:
     """Kernel of `count_with_all_terms`; the terms of set i end at ``ends[i]``."""
-    terms, languages, weights = words
+    terms, masks, weights = words
     counts = np.empty(len(ends), np.int64)
     start = int64(0)
     for i in range(len(ends)):
         end = ends[i]
-        of_set = QueryTerms(terms[start:end], languages[start:end], weights[start:end])
+        of_set = QueryTerms(terms[start:end], masks[start:end], weights[start:end])
         docs, _ = _intersect(searched, plan_terms(searched, of_set), wanted, False)
         counts[i] = len(docs)
         start = end
@@ -545,7 +545,7 @@ class TermLists:
     ) -> NDArray[np.uint32]:
         """Return the documents that have all of some terms; as `match`, without scores.
 
-        The terms count in all languages, and need not be in order.
+        The terms count in all fields, and need not be in order.
         """
         docs: NDArray[np.uint32] = docs_with_terms(
             self.searched, np.array(list(terms), np.uint32), Wanted.of(allowed, candidates)
@@ -555,7 +555,7 @@ class TermLists:
     def mark(
         self,
         terms: NDArray[np.uint32],
-        languages: NDArray[np.uint64],
+        masks: NDArray[np.uint64],
         wanted: Wanted,
         marked: NDArray[np.uint64],
     ) -> None:
@@ -563,24 +563,24 @@ class TermLists:
 
         Args:
             terms: ordinals.
-            languages: masks of the languages in whose fields each counts.
+            masks: of the field classes in which each counts.
             wanted: the documents to look at.
             marked: the bitset.
         """
-        words = QueryTerms(terms.astype(np.int64), languages, _NO_WEIGHTS)
+        words = QueryTerms(terms.astype(np.int64), masks, _NO_WEIGHTS)
         _mark_terms(self.searched, words, wanted, marked)
 
-    def counts_everywhere(self, languages: int) -> bool:
+    def counts_everywhere(self, mask: int) -> bool:
         """Return whether all entries of a term count, in whatever field: a bitset tells no fields.
 
         Args:
-            languages: mask of the languages in whose fields the term counts.
+            mask: of the field classes in which the term counts.
         """
-        return self.fields.are_all_searched and languages == ALL_LANGUAGES
+        return self.fields.are_all_searched and mask == ALL_CLASSES
 
-    def count(self, term: int, languages: int) -> int | None:
+    def count(self, term: int, mask: int) -> int | None:
         """Return how many documents have a term, deleted ones included; None: not stored."""
-        if not self.counts_everywhere(languages):
+        if not self.counts_everywhere(mask):
             return None
         return int(self.index.doc_freqs[term])
 
@@ -634,7 +634,7 @@ def count_with_all_terms(
     count = index.lists.entry_counts.item
     rarest_first = [sorted(set(terms), key=count) for terms in sets]
     terms = np.array(list(itertools.chain.from_iterable(rarest_first)), np.int64)
-    words = QueryTerms(terms, np.full(len(terms), ALL_LANGUAGES, np.uint64), np.ones(len(terms)))
+    words = QueryTerms(terms, np.full(len(terms), ALL_CLASSES, np.uint64), np.ones(len(terms)))
     counts: NDArray[np.int64] = _count_all(
         lists.searched,
         words,

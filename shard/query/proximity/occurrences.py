@@ -60,12 +60,12 @@ class WordTerms(NamedTuple):
 
     Attributes:
         terms: ordinals.
-        languages: masks of the languages in whose fields each counts.
+        masks: of the field classes in which each counts.
         words: by term, the ordinal of its word in the query.
     """
 
     terms: NDArray[np.uint32]
-    languages: NDArray[np.uint64]
+    masks: NDArray[np.uint64]
     words: NDArray[np.int64]
 
 
@@ -91,7 +91,7 @@ class _WordTerm(NamedTuple):
     """One term of a word."""
 
     term: int
-    languages: U64
+    mask: U64
     word: int
 
 
@@ -146,8 +146,8 @@ def _add_occurrences(
 
     A negative result says how long `found` must at least be: grow it and call again.
     """
-    lists, lengths, tf_norms, row_languages = scored
-    term, languages, word = of_word
+    lists, lengths, tf_norms, row_classes = scored
+    term, mask, word = of_word
     expect_ascending(docs.docs)
     cursor = open_entries(term)
     at = open_positions()
@@ -157,8 +157,8 @@ def _add_occurrences(
             break
         field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
         row = lengths.field_rows[field]
-        # Only fields that the query searches, in a language in which the term counts.
-        if tf_norms[row, 1] == 0.0 or not row_languages[row] & languages:
+        # Only fields that the query searches, of a class in which the term counts.
+        if tf_norms[row, 1] == 0.0 or not row_classes[row] & mask:
             continue
         if num_found + freq > len(found):
             return -(num_found + freq)
@@ -185,7 +185,7 @@ def list_occurrences(scored: ScoredLists, lists: OccurrenceLists, wanted: U32Arr
         wanted: documents, ascending; at most `DOCS_MAX`.
     """
     positions = lists.positions
-    terms, languages, words = lists.read
+    terms, masks, words = lists.read
     readings, num_readings, listed = find_readings(
         scored.lists, lists.num_terms, lists.prefixes, terms, wanted
     )
@@ -194,7 +194,7 @@ def list_occurrences(scored: ScoredLists, lists: OccurrenceLists, wanted: U32Arr
     found = np.empty(_FOUND_MIN, np.uint64)
     num_found = int64(0)
     for i in range(num_readings):
-        of_word = _WordTerm(read_terms[i], languages[origins[i]], words[origins[i]])
+        of_word = _WordTerm(read_terms[i], masks[origins[i]], words[origins[i]])
         among = ListedDocs(docs[starts[i] : ends[i]], numbers[starts[i] : ends[i]])
         while True:  # until `found` is long enough
             count = _add_occurrences(scored, positions, of_word, among, found, num_found)

@@ -98,7 +98,7 @@ def pick_in_reach(
     def mark_word(word: int) -> NDArray[np.uint64]:
         terms = slice(starts[word], starts[word + 1])
         marked = empty_bitset(num_docs)
-        lists.mark(read.terms[terms], read.languages[terms], wanted, marked)
+        lists.mark(read.terms[terms], read.masks[terms], wanted, marked)
         return marked
 
     most = np.zeros(num_docs, np.int64)

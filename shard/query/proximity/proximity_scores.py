@@ -58,7 +58,7 @@ RUN_PAIR_FACTOR: Final = 0.05
 """Factor on the weight of a pair of overlapping bigrams."""
 
 _NO_TERMS: Final = np.zeros(0, np.uint32)
-_NO_LANGUAGES: Final = np.zeros(0, np.uint64)
+_NO_MASKS: Final = np.zeros(0, np.uint64)
 
 
 @arguments
@@ -189,7 +189,7 @@ def make_proximity(
         words = np.repeat(words, counts)
     terms = WordTerms(
         np.concatenate([one.terms for one in read]) if read else _NO_TERMS,
-        np.concatenate([one.languages for one in read]) if read else _NO_LANGUAGES,
+        np.concatenate([one.masks for one in read]) if read else _NO_MASKS,
         words,
     )
     lists = OccurrenceLists(index.positions, len(index.vocabulary), index.prefix_ranges, terms)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
@@ -311,7 +311,7 @@ def pays_off(fields: FieldTfNorms, weighed: WeighedTerms, num_entries: int, k: i
     return (
         num_entries >= max(ENTRIES_MIN, _ENTRIES_PER_HIT * k)
         and fields.are_all_searched
-        and bool((weighed.languages == ALL_LANGUAGES).all())
+        and bool((weighed.masks == ALL_CLASSES).all())
         and int(weighed.tiers.min()) == int(weighed.tiers.max())
     )
 

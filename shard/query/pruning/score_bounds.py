@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     BoolArray,
@@ -204,7 +204,7 @@ def docs_in_groups(members: U64Array, is_chosen: BoolArray) -> U32Array:
 @kernel
 def _bound_blocks(scored: ScoredLists, term: ScoredTerm, bounds: I64Array) -> None:
     """Write, for each block of a term, the greatest t of the documents that begin in it."""
-    lists, lengths, tf_norms, row_languages = scored
+    lists, lengths, tf_norms, row_classes = scored
     postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     current = int64(-1)
@@ -226,7 +226,7 @@ def _bound_blocks(scored: ScoredLists, term: ScoredTerm, bounds: I64Array) -> No
                 total = int64(0)
             field, freq = decode_entry(postings, packing, i)
             row = uint64(field_rows[field])
-            if term.checks_fields and not row_languages[row] & term.languages:
+            if term.checks_fields and not row_classes[row] & term.mask:
                 continue
             total += int64(freq * tf_norms[row, length_code(lengths, row, doc)] + 0.5)
             bounds[owner] = max(bounds[owner], total)
@@ -304,7 +304,7 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int) -> tuple[int, i
     # In a new array: another thread may be reading these rows.
     bounds = np.empty(end - start, np.int64)
     checks_fields = not kept.tf_norms.are_all_searched
-    scored_term = ScoredTerm(term, uint64(ALL_LANGUAGES), checks_fields)
+    scored_term = ScoredTerm(term, uint64(ALL_CLASSES), checks_fields)
     _bound_blocks(kept.tf_norms.lists, scored_term, bounds)
     kept.of_blocks[start:end] = bounds
     kept.is_known[start:end] = True
@@ -360,7 +360,7 @@ def _make_group_bounds(choice: Hashable, term: int, dense_rank: int, segment: Se
         return  # evicted meanwhile
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
-    word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
+    word = QueryTerms(np.array([term]), np.array([ALL_CLASSES], np.uint64), np.ones(1))
     docs, scores = lists.match(word, NO_BITS, None)
     _write_codes(docs, scores, kept.of_groups.codes[dense_rank])
     kept.of_groups.is_known[dense_rank] = True

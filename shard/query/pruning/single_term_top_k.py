@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.intrinsics import count_ones
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint64
@@ -332,7 +332,7 @@ class ByGroups(NamedTuple):
 Pruning = ByBlocks | ByGroups
 
 
-def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruning | None:
+def choose_pruning(lists: TermLists, term: int, mask: int, k: int) -> Pruning | None:
     """Return how to prune a term's list; None if scoring all of it is as fast.
 
     Group bounds that would serve and are missing are made in the background.
@@ -340,11 +340,11 @@ def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruni
     Args:
         lists: of the segment.
         term: ordinal.
-        languages: mask of the languages in whose fields it counts.
+        mask: of the field classes in which it counts.
         k: how many of the best documents to return, at least 1.
     """
-    if languages != ALL_LANGUAGES:
-        return None  # bounds are made for all languages together
+    if mask != ALL_CLASSES:
+        return None  # bounds are made for all fields together
     index = lists.index
     is_deep = k >= DEEP_HITS_MIN and int(index.doc_freqs[term]) >= _DEEP_FACTOR * k
     if is_deep and lists.fields.are_all_searched:
@@ -382,9 +382,7 @@ def best_of_term(
     """
     found: tuple[NDArray[np.uint32], NDArray[np.int64]]
     if isinstance(pruning, ByGroups):
-        word = QueryTerms(
-            np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight])
-        )
+        word = QueryTerms(np.array([term]), np.array([ALL_CLASSES], np.uint64), np.array([weight]))
         dense_rank = np.array([pruning.dense_rank])
         plan = TermPlan(word, dense_rank, False)
         found = _best_of_dense_term(lists.searched, plan, pruning.bounds, allowed, k)
@@ -393,7 +391,7 @@ def best_of_term(
     kept, drift = kept_bounds(lists)
     make_block_bounds(lists, kept, term)
     bounded = _Bounded(
-        ScoredTerm(term, uint64(ALL_LANGUAGES), not lists.fields.are_all_searched),
+        ScoredTerm(term, uint64(ALL_CLASSES), not lists.fields.are_all_searched),
         weight,
         BlockBounds(kept.of_blocks[start:end], drift),
     )

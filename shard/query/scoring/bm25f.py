@@ -102,13 +102,13 @@ class ScoredLists(NamedTuple):
         lengths: of its fields.
         tf_norms: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
             searched.
-        row_languages: bit of each row's language.
+        row_classes: bit of the class of each row's field.
     """
 
     lists: PostingLists
     lengths: FieldLengths
     tf_norms: Rows[np.float64]
-    row_languages: NDArray[np.uint64]
+    row_classes: NDArray[np.uint64]
 
 
 @arguments
@@ -119,13 +119,13 @@ class WeighedTerms(NamedTuple):
         terms: ordinals, best tier first.
         tiers: of each.
         ratios: r of each.
-        languages: masks of the languages in whose fields each counts.
+        masks: of the field classes in which each counts.
     """
 
     terms: NDArray[np.uint32]
     tiers: NDArray[np.uint8]
     ratios: NDArray[np.float64]
-    languages: NDArray[np.uint64]
+    masks: NDArray[np.uint64]
 
 
 @arguments
@@ -163,7 +163,7 @@ class FieldTfNorms:
     @property
     def num_bytes(self) -> int:
         """Estimated size, without the lists, which are the segment's."""
-        return self.lists.tf_norms.nbytes + self.lists.row_languages.nbytes + _OBJECT_BYTES
+        return self.lists.tf_norms.nbytes + self.lists.row_classes.nbytes + _OBJECT_BYTES
 
     def drift_from(self, other: FieldTfNorms) -> float:
         """Return the greatest factor by which a document's t can exceed its t under other norms."""
@@ -196,7 +196,7 @@ def _fill_tf_norms(
 def make_tf_norms(
     index: TextIndex,
     numbers: dict[int, FieldWeight],
-    row_languages: NDArray[np.uint64],
+    row_classes: NDArray[np.uint64],
     b: float,
 ) -> FieldTfNorms:
     """Compute the tf norm of every searched field and length code of one segment.
@@ -204,7 +204,7 @@ def make_tf_norms(
     Args:
         index: the segment's text structures.
         numbers: the query's fields by field number.
-        row_languages: language bit by row, of all fields with words.
+        row_classes: by row, the bit of its field's class; of all fields with words.
         b: BM25's length parameter.
 
     Cost: grows with the fields of the query; of those that it does not search, the rows of zeros
@@ -226,7 +226,7 @@ def make_tf_norms(
         if field.weight > 0
     )
     return FieldTfNorms(
-        ScoredLists(index.lists, index.field_lengths, tf_norms, row_languages),
+        ScoredLists(index.lists, index.field_lengths, tf_norms, row_classes),
         choice,
         are_all_searched=bool((weights > 0).all()),
     )
@@ -308,13 +308,13 @@ def _add_terms(
     scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
 ) -> None:
     """Do the work of `add_terms`, given scratch space for a block."""
-    lists, lengths, tf_norms, row_languages = scored
+    lists, lengths, tf_norms, row_classes = scored
     docs, picked = scratch
     expect_ascending(wanted.docs)
     for i_term in range(len(weighed.terms)):
         rank = int64(NUM_TIERS) - int64(weighed.tiers[i_term])
         ratio = weighed.ratios[i_term]
-        languages = weighed.languages[i_term]
+        mask = weighed.masks[i_term]
         cursor = open_postings(weighed.terms[i_term])
         while True:
             cursor = advance_wanted(lists, cursor, wanted)
@@ -330,7 +330,7 @@ def _add_terms(
                     continue
                 field, freq = decode_entry(lists.postings, packing, i)
                 row = uint64(lengths.field_rows[field])
-                if not row_languages[row] & languages:
+                if not row_classes[row] & mask:
                     continue
                 tf_norm = tf_norms[row, length_code(lengths, row, doc)]
                 if tf_norm == 0.0:

@@ -26,8 +26,8 @@ that match in a better kind, but a document with one of these is in a better tie
 do not count (see bm25f).
 
 With languages by field, a stem counts only in the fields of its language, and so do typos with typo
-lengths by field: each term carries a bit mask of classes of fields, each field has the bit of its
-own (`Languages.masks`).
+lengths by field: each term carries a bit mask of *field classes*, each field has the bit of its own
+(`FieldClasses.masks`).
 
 Costs: see vocabulary for exact, prefix, typos, and stem_classes for stems. The segment caches the
 result (`shard/caches/query_cache.py`).
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec import Struct, structs
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
+from common.analysis.field_classes import ALL_CLASSES, FieldClasses
 from common.deadline import check_call
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
@@ -70,7 +70,7 @@ _PREFIX_RUN: Final = np.array((MatchKind.PREFIX, MatchKind.INFIX), np.uint8)
 _EXACT_KINDS: Final = np.array((MatchKind.EXACT,), np.uint8)
 _OBJECT_BYTES: Final = 1_200
 """The objects and array headers of an expansion."""
-_ALL_MASKS: Final = np.array((ALL_LANGUAGES,), np.uint64)
+_ALL_MASKS: Final = np.array((ALL_CLASSES,), np.uint64)
 
 
 class OnlyTerm(NamedTuple):
@@ -78,7 +78,7 @@ class OnlyTerm(NamedTuple):
 
     term: int
     kind: int
-    languages: int
+    mask: int
 
 
 class Expansion(Struct, frozen=True, eq=False):
@@ -88,8 +88,8 @@ class Expansion(Struct, frozen=True, eq=False):
     """Ordinals, by kind, then ascending."""
     kinds: NDArray[np.uint8]
     """`MatchKind` of each."""
-    languages: NDArray[np.uint64]
-    """Mask of the languages in whose fields each counts."""
+    masks: NDArray[np.uint64]
+    """Mask of the field classes in which each counts."""
     phrases: tuple[tuple[str, ...], ...]
     """Multi-word synonyms and spacings: they match where their words stand adjacent, in order."""
     num_entries: int
@@ -111,7 +111,7 @@ class Expansion(Struct, frozen=True, eq=False):
     @property
     def num_bytes(self) -> int:
         """Estimated size; `parts` shares the arrays."""
-        arrays = self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
+        arrays = self.terms.nbytes + self.kinds.nbytes + self.masks.nbytes
         return arrays + _OBJECT_BYTES
 
 
@@ -125,7 +125,7 @@ class TermsByKind(NamedTuple):
 
     terms: NDArray[np.uint32]
     kinds: NDArray[np.uint8]
-    languages: NDArray[np.uint64]
+    masks: NDArray[np.uint64]
 
 
 _Key: TypeAlias = tuple[Word, Hashable]
@@ -133,14 +133,14 @@ _Key: TypeAlias = tuple[Word, Hashable]
 
 
 def expand_word(
-    segment: Segment, word: Word, languages: Languages, last: int = MatchKind.TYPO_2_FORM
+    segment: Segment, word: Word, classes: FieldClasses, last: int = MatchKind.TYPO_2_FORM
 ) -> Expansion:
     """Return the terms that match a word, cached per segment.
 
     Args:
         segment: whose vocabulary.
         word: of the query.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
         last: the worst kind of match to return.
 
     Raises:
@@ -149,20 +149,20 @@ def expand_word(
     """
     check_call()
     cache = expansions_of(segment)
-    key = _key(word, languages)
+    key = _key(word, classes)
     expansion = cache.get(key)
     if expansion is None:
         if word.spellings:
-            plain = expand_word(segment, structs.replace(word, spellings=()), languages)
+            plain = expand_word(segment, structs.replace(word, spellings=()), classes)
             expansion = _with_spellings(text_index(segment), plain, word)
         else:
-            expansion = _completed_of(segment, cache, word, languages)
+            expansion = _completed_of(segment, cache, word, classes)
         if expansion is None and word.corrections:
-            plain = expand_word(segment, _uncorrected(word), languages)
+            plain = expand_word(segment, _uncorrected(word), classes)
             likely = _with_unlikely_last(text_index(segment), plain, word)
-            expansion = _with_forms(segment, likely, word, languages)
+            expansion = _with_forms(segment, likely, word, classes)
         if expansion is None:
-            expansion = _expand(segment, word, languages)
+            expansion = _expand(segment, word, classes)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
             num_bytes = expansion.num_bytes + bytes_of(word)
             QUERY_CACHE_BUDGET.keep(cache, key, expansion, num_bytes)
@@ -175,7 +175,7 @@ def expand_word(
 
 
 def _completed_of(
-    segment: Segment, cache: QueryCache[_Key, Expansion], word: Word, languages: Languages
+    segment: Segment, cache: QueryCache[_Key, Expansion], word: Word, classes: FieldClasses
 ) -> Expansion | None:
     """Return the expansion of a completed word from that of the word, if it is cached.
 
@@ -183,12 +183,12 @@ def _completed_of(
     """
     if not word.is_completed:
         return None
-    plain = cache.get(_key(_plain(word), languages))
+    plain = cache.get(_key(_plain(word), classes))
     if plain is None:
         return None
     kinds = plain.kinds.copy()
     kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
-    found = TermsByKind(plain.terms, kinds, plain.languages)
+    found = TermsByKind(plain.terms, kinds, plain.masks)
     return _make_expansion(text_index(segment), found, plain.phrases)
 
 
@@ -200,14 +200,14 @@ def _uncorrected(word: Word) -> Word:
     return structs.replace(word, corrections=(), correction_kind=0)
 
 
-def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
+def is_known(segment: Segment, word: Word, classes: FieldClasses) -> bool:
     """Return whether a segment caches the terms that match a word."""
     known = expansions_of(segment)
     if word.spellings:
         word = structs.replace(word, spellings=())
-    if word.is_completed and _key(_plain(word), languages) in known:
+    if word.is_completed and _key(_plain(word), classes) in known:
         return True
-    return _key(_uncorrected(word), languages) in known
+    return _key(_uncorrected(word), classes) in known
 
 
 @derived
@@ -216,26 +216,26 @@ def expansions_of(segment: Segment) -> QueryCache[_Key, Expansion]:
     return QueryCache()
 
 
-def _key(word: Word, languages: Languages) -> _Key:
-    return word, languages.key
+def _key(word: Word, classes: FieldClasses) -> _Key:
+    return word, classes.key
 
 
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
     end = int(expansion.kinds.searchsorted(np.uint8(last), "right"))
-    found = TermsByKind(expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
+    found = TermsByKind(expansion.terms[:end], expansion.kinds[:end], expansion.masks[:end])
     joined = expansion.joined if last >= MatchKind.PREFIX else None
     if joined is not None:
         joined = _up_to(index, joined, last)
     return _make_expansion(index, found, expansion.phrases, joined)
 
 
-def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
+def _expand(segment: Segment, word: Word, classes: FieldClasses) -> Expansion:
     """Find the terms of a word by kind, best kind first; no term appears twice for one language."""
     index = text_index(segment)
     vocabulary = index.vocabulary
     exact = None if word.is_fragment else vocabulary.find(word.text)
-    stems = {} if word.is_fragment else stem_forms(segment, word, languages)
+    stems = {} if word.is_fragment else stem_forms(segment, word, classes)
     if exact is not None:
         stems.pop(exact, None)
     if not stems and not _has_others(word):
@@ -257,8 +257,8 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         if masks:
             forms = sorted(masks)
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
-    better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
-    pieces.append(_expand_letters(segment, word, languages, exact, better))
+    better = stems | dict.fromkeys([*synonyms, *spacings], ALL_CLASSES)
+    pieces.append(_expand_letters(segment, word, classes, exact, better))
     found = TermsByKind(*map(np.concatenate, zip(*pieces, strict=True)))
     alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
     phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
@@ -278,7 +278,7 @@ def _of_exact_term(index: TextIndex, exact: int | None) -> Expansion:
     if exact is None:
         return _NO_EXPANSION
     num_entries = int(index.lists.entry_counts[exact])
-    only = OnlyTerm(exact, MatchKind.EXACT, ALL_LANGUAGES)
+    only = OnlyTerm(exact, MatchKind.EXACT, ALL_CLASSES)
     terms = np.array([exact], np.uint32)
     return Expansion(terms, _EXACT_KINDS, _ALL_MASKS, (), num_entries, only, 0, None, {})
 
@@ -297,7 +297,7 @@ def _split_forms(
 def _expand_letters(
     segment: Segment,
     word: Word,
-    languages: Languages,
+    classes: FieldClasses,
     exact: int | None,
     better: dict[int, int],
 ) -> TermsByKind:
@@ -306,9 +306,9 @@ def _expand_letters(
     Args:
         segment: whose vocabulary.
         word: of the query.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
         exact: the term that is the word, left out.
-        better: by term that matches in a better kind, the mask of the languages where it does.
+        better: by term that matches in a better kind, the mask of the field classes where it does.
     """
     vocabulary = text_index(segment).vocabulary
     terms, kinds = _similar(vocabulary, word)
@@ -317,11 +317,11 @@ def _expand_letters(
     if exact is not None:
         is_other = terms != exact
         terms, kinds = terms[is_other], kinds[is_other]
-    masks = _typo_masks(vocabulary, word, languages, terms, kinds)
+    masks = _typo_masks(vocabulary, word, classes, terms, kinds)
     _leave_out(better, terms, masks)
     if word.infix:
         similar = TermsByKind(terms, kinds, masks)
-        terms, kinds, masks = _with_infixes(segment, word, languages, exact, better, similar)
+        terms, kinds, masks = _with_infixes(segment, word, classes, exact, better, similar)
     order = np.argsort(kinds, kind="stable")
     order = order[masks[order] != 0]
     return TermsByKind(terms[order], kinds[order], masks[order])
@@ -362,13 +362,13 @@ def _make_expansion(
     phrases: tuple[tuple[str, ...], ...],
     joined: Expansion | None = None,
 ) -> Expansion:
-    terms, kinds, languages = found
+    terms, kinds, masks = found
     only = None
     if len(terms) == 1 and not phrases:
-        only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
+        only = OnlyTerm(int(terms[0]), int(kinds[0]), int(masks[0]))
     num_entries = int(index.lists.entry_counts[terms].sum())
     worst = int(kinds[-1]) if len(kinds) else 0
-    return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, joined, {})
+    return Expansion(terms, kinds, masks, phrases, num_entries, only, worst, joined, {})
 
 
 def _piece(terms: list[int], kind: MatchKind, masks: list[int]) -> TermsByKind:
@@ -398,7 +398,7 @@ def _leave_out(
 ) -> None:
     """Take from the masks of terms, which ascend, where they match in a better kind.
 
-    A form that counts in some languages only still counts as prefix or typo in the rest.
+    A form that counts in some fields only still counts as prefix or typo in the others.
     """
     if better and len(terms):
         forms = np.array(sorted(better), np.uint32)
@@ -411,7 +411,7 @@ def _leave_out(
 def _with_infixes(
     segment: Segment,
     word: Word,
-    languages: Languages,
+    classes: FieldClasses,
     exact: int | None,
     better: dict[int, int],
     similar: TermsByKind,
@@ -420,7 +420,7 @@ def _with_infixes(
 
     A term that is both a typo and one of these is the latter where that counts.
     """
-    mask = np.uint64(ALL_LANGUAGES if word.infix == 2 else languages.mask_of_infixes())
+    mask = np.uint64(ALL_CLASSES if word.infix == 2 else classes.mask_of_infixes())
     terms, kinds, masks = similar
     found = find_inside(segment, word.text)
     known = terms[kinds <= MatchKind.PREFIX]
@@ -445,14 +445,14 @@ def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion
     spelt = sorted([term for term in found if term is not None])
     if not spelt:
         return plain
-    terms, kinds, masks = _piece(spelt, MatchKind.SPELLING, [ALL_LANGUAGES] * len(spelt))
+    terms, kinds, masks = _piece(spelt, MatchKind.SPELLING, [ALL_CLASSES] * len(spelt))
 
     def inserted(into: Expansion, joined: Expansion | None) -> Expansion:
         at = int(into.kinds.searchsorted(np.uint8(MatchKind.SPELLING)))
         found = TermsByKind(
             np.concatenate((into.terms[:at], terms, into.terms[at:])),
             np.concatenate((into.kinds[:at], kinds, into.kinds[at:])),
-            np.concatenate((into.languages[:at], masks, into.languages[at:])),
+            np.concatenate((into.masks[:at], masks, into.masks[at:])),
         )
         return _make_expansion(index, found, into.phrases, joined)
 
@@ -471,11 +471,11 @@ def _with_unlikely_last(index: TextIndex, plain: Expansion, word: Word) -> Expan
     kinds = plain.kinds.copy()
     kinds[is_unlikely] = MatchKind.TYPO_2
     order = np.lexsort((plain.terms, kinds))
-    found = TermsByKind(plain.terms[order], kinds[order], plain.languages[order])
+    found = TermsByKind(plain.terms[order], kinds[order], plain.masks[order])
     return _make_expansion(index, found, plain.phrases)
 
 
-def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:
+def _with_forms(segment: Segment, plain: Expansion, word: Word, classes: FieldClasses) -> Expansion:
     """Return an expansion with the other forms of the word's corrections.
 
     A form counts in fields of its language that allow as many typos as the correction has. If it
@@ -483,53 +483,53 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
     """
     index = text_index(segment)
     kind = word.correction_kind + 1
-    fields = _fields_of_corrections(word, languages)
+    fields = _fields_of_corrections(word, classes)
     forms: dict[int, int] = {}
     for correction in word.corrections[:CORRECTED_FORMS_MAX]:
         meant = Word(correction)
-        for term, mask in stem_forms(segment, meant, languages).items():
+        for term, mask in stem_forms(segment, meant, classes).items():
             forms[term] = forms.get(term, 0) | mask & fields
     start = int(plain.kinds.searchsorted(np.uint8(kind)))
-    better = zip(plain.terms[:start].tolist(), plain.languages[:start].tolist(), strict=True)
+    better = zip(plain.terms[:start].tolist(), plain.masks[:start].tolist(), strict=True)
     for term, mask in better:
         if term in forms:
-            forms[term] &= ALL_LANGUAGES ^ mask
+            forms[term] &= ALL_CLASSES ^ mask
     forms = {term: forms[term] for term in sorted(forms) if forms[term]}
     if not forms:
         return plain
-    worse = plain.languages[start:].copy()
+    worse = plain.masks[start:].copy()
     for position in np.flatnonzero(np.isin(plain.terms[start:], list(forms))).tolist():
-        worse[position] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + position])])
+        worse[position] &= np.uint64(ALL_CLASSES ^ forms[int(plain.terms[start + position])])
     is_left = worse != 0
     terms, kinds, masks = _piece(list(forms), MatchKind(kind), list(forms.values()))
     found = TermsByKind(
         np.concatenate((plain.terms[:start], terms, plain.terms[start:][is_left])),
         np.concatenate((plain.kinds[:start], kinds, plain.kinds[start:][is_left])),
-        np.concatenate((plain.languages[:start], masks, worse[is_left])),
+        np.concatenate((plain.masks[:start], masks, worse[is_left])),
     )
     return _make_expansion(index, found, plain.phrases)
 
 
-def _fields_of_corrections(word: Word, languages: Languages) -> int:
+def _fields_of_corrections(word: Word, classes: FieldClasses) -> int:
     """Return the mask of the fields that allow the typos of a word's corrections."""
     if not word.typos_by_group:
-        return ALL_LANGUAGES
+        return ALL_CLASSES
     fields = 0
     for group, typos in enumerate(word.typos_by_group):
         if typos >= word.correction_typos:
-            fields |= languages.mask_of_typos(group)
+            fields |= classes.mask_of_typos(group)
     return fields
 
 
 def _typo_masks(
     vocabulary: Vocabulary,
     word: Word,
-    languages: Languages,
+    classes: FieldClasses,
     similar: NDArray[np.uint32],
     kinds: NDArray[np.uint8],
 ) -> NDArray[np.uint64]:
     """Return, by prefix or typo of a word, the fields in which it counts."""
-    masks = np.full(len(similar), ALL_LANGUAGES, np.uint64)
+    masks = np.full(len(similar), ALL_CLASSES, np.uint64)
     if not word.typos_by_group:
         return masks
     is_typo = kinds > MatchKind.PREFIX
@@ -538,8 +538,8 @@ def _typo_masks(
         if typos not in within:
             near, _ = _similar(vocabulary, structs.replace(word, typos=typos))
             within[typos] = np.isin(similar, near)
-        masks[is_typo & ~within[typos]] &= ~np.uint64(languages.mask_of_typos(group))
-    somewhere = np.uint64(sum(set(languages.masks.values())))
+        masks[is_typo & ~within[typos]] &= ~np.uint64(classes.mask_of_typos(group))
+    somewhere = np.uint64(sum(set(classes.masks.values())))
     masks[masks & somewhere == 0] = 0
     return masks
 
@@ -550,13 +550,13 @@ def _alternatives(
     stems: dict[int, int],
     exact: int | None,
 ) -> dict[int, int]:
-    """Return the one-word alternatives, each with the languages where it has no better kind."""
+    """Return the one-word alternatives, with masks of the fields where they have no better kind."""
     masks: dict[int, int] = {}
     for alternative in alternatives:
         if len(alternative) == 1:
             ordinal = vocabulary.find(alternative[0])
             if ordinal is not None and ordinal != exact:
-                mask = ALL_LANGUAGES & ~stems.get(ordinal, 0)
+                mask = ALL_CLASSES & ~stems.get(ordinal, 0)
                 if mask:
                     masks[ordinal] = mask
     return masks

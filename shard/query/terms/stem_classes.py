@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES, Languages
+from common.analysis.field_classes import ALL_CLASSES, FieldClasses
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
 from common.query_syntax_tree import Word
 from shard.caches.derived_values import derived, derived_by_key
@@ -31,13 +31,15 @@ _ARRAY_BYTES: Final = 120
 """The header of an array."""
 
 
-def stem_forms(segment: Segment, word: Word, languages: Languages) -> dict[int, int]:
-    """Return the terms of the same stem as a word, with masks of the languages where they are."""
+def stem_forms(segment: Segment, word: Word, classes: FieldClasses) -> dict[int, int]:
+    """Return the terms of the same stem as a word, with the masks of the fields where they are."""
     vocabulary = text_index(segment).vocabulary
     masks: dict[int, int] = {}
     if word.is_stemmed:
-        for language in languages.used:
-            mask = ALL_LANGUAGES if not languages.by_path else languages.mask_of_language(language)
+        for language in classes.languages:
+            mask = ALL_CLASSES
+            if classes.language_by_path:
+                mask = classes.mask_of_language(language)
             for ordinal in _stem_class(segment, vocabulary, word.text, language):
                 masks[ordinal] = masks.get(ordinal, 0) | mask
     return masks

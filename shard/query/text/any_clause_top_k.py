@@ -152,7 +152,7 @@ def _mark(evaluation: Evaluation, scored: ScoredClause, allowed: NDArray[np.uint
     """Mark a clause's documents; the bitset of a dense term is taken as it is."""
     index = evaluation.index
     single = evaluation.single(scored.clause, scored.weights)
-    if single is not None and evaluation.lists.counts_everywhere(single.languages):
+    if single is not None and evaluation.lists.counts_everywhere(single.mask):
         dense_rank = find_dense(index.dense_lists, single.term)
         if dense_rank >= 0:
             start, end = bitset_bounds(dense_rank, index.num_docs)
@@ -282,7 +282,7 @@ def _mark_all_terms(
         return marked.docs
     docs = np.zeros_like(marked.docs)
     wanted = Wanted.of(allowed, None)
-    evaluation.lists.mark(expansion.terms, expansion.languages, wanted, docs)
+    evaluation.lists.mark(expansion.terms, expansion.masks, wanted, docs)
     return docs
 
 

@@ -294,7 +294,7 @@ def mark_clause(
             is_used = is_read[expansion.kinds]
             evaluation.lists.mark(
                 expansion.terms[is_used],
-                expansion.languages[is_used],
+                expansion.masks[is_used],
                 Wanted.of(wanted, candidates),
                 marked,
             )

@@ -65,7 +65,7 @@ class SingleTerm(NamedTuple):
     """The single term that matches a word in this segment."""
 
     term: int
-    languages: int
+    mask: int
     weight: float
     tier: int
 
@@ -101,9 +101,9 @@ def as_terms(singles: Sequence[SingleTerm]) -> QueryTerms:
     """Return the terms of words as arrays."""
     size = len(singles)
     words = QueryTerms(np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size))
-    terms, languages, weights = words
+    terms, masks, weights = words
     for i, one in enumerate(singles):  # for few, half the time that arrays of lists take
-        terms[i], languages[i], weights[i] = one.term, one.languages, one.weight
+        terms[i], masks[i], weights[i] = one.term, one.mask, one.weight
     return words
 
 
@@ -124,7 +124,7 @@ def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> SingleTerm | N
         return None
     if not is_best_of_tier(only.kind, by_kind):
         return None  # another segment has a better form, so this one's ratio r is below 1
-    return SingleTerm(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
+    return SingleTerm(only.term, only.mask, weight, TIER_OF_KIND[only.kind])
 
 
 class Evaluation:
@@ -194,7 +194,7 @@ class Evaluation:
         expansion = known.get(key)
         if expansion is None:
             last = LAST_KIND_OF_TIER[self.tier]
-            expansion = expand_word(self.segment, word, self.prepared.languages, last)
+            expansion = expand_word(self.segment, word, self.prepared.classes, last)
             known[key] = expansion
         return expansion
 
@@ -288,7 +288,7 @@ class Evaluation:
         expansion = self.terms_to_read(word)
         # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
         is_used = np.array(weights)[expansion.kinds] > 0
-        terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
+        terms, kinds, masks = expansion.terms, expansion.kinds, expansion.masks
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
         ratios = np.array(ratios_of_kinds(weights, weights_of_tiers(weights)))
@@ -388,34 +388,34 @@ def _kept_tf_norms(segment: Segment) -> QueryCache[Hashable, FieldTfNorms]:
 
 
 @derived
-def _kept_row_languages(segment: Segment) -> QueryCache[Hashable, NDArray[np.uint64]]:
+def _kept_row_classes(segment: Segment) -> QueryCache[Hashable, NDArray[np.uint64]]:
     """Return the language bits that a segment keeps."""
     return QueryCache()
 
 
-def _row_languages_of(segment: Segment, prepared: PreparedQuery) -> NDArray[np.uint64]:
-    """Return the language bit of every field with words in a segment, cached by languages.
+def _row_classes_of(segment: Segment, prepared: PreparedQuery) -> NDArray[np.uint64]:
+    """Return the bit of the class of every field with words in a segment; cached.
 
     Kept apart from the tf norms: those of thousands of fields are too large to keep.
     """
-    cache = _kept_row_languages(segment)
-    languages = prepared.languages
-    row_languages = cache.get(languages.key)
-    if row_languages is None:
+    cache = _kept_row_classes(segment)
+    classes = prepared.classes
+    row_classes = cache.get(classes.key)
+    if row_classes is None:
         paths = prepared.registry.paths
         numbers = text_index(segment).length_fields.tolist()
-        row_languages = np.array(
-            [languages.masks[languages.class_of(paths[number])] for number in numbers], np.uint64
+        row_classes = np.array(
+            [classes.masks[classes.class_of(paths[number])] for number in numbers], np.uint64
         )
-        QUERY_CACHE_BUDGET.keep(cache, languages.key, row_languages, row_languages.nbytes)
-    return row_languages
+        QUERY_CACHE_BUDGET.keep(cache, classes.key, row_classes, row_classes.nbytes)
+    return row_classes
 
 
 def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
     cache = _kept_tf_norms(segment)
-    query, languages = prepared.query, prepared.languages
-    key = query.fields, query.b, languages.key
+    query, classes = prepared.query, prepared.classes
+    key = query.fields, query.b, classes.key
     tf_norms = cache.get(key)
     if tf_norms is None:
         registry = prepared.registry
@@ -424,8 +424,8 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
             number = registry.number(field.path)
             if number is not None:
                 numbers[number] = field
-        row_languages = _row_languages_of(segment, prepared)
-        tf_norms = make_tf_norms(text_index(segment), numbers, row_languages, query.b)
+        row_classes = _row_classes_of(segment, prepared)
+        tf_norms = make_tf_norms(text_index(segment), numbers, row_classes, query.b)
         num_bytes = tf_norms.num_bytes + bytes_of(query.fields)
         QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, num_bytes)
     return tf_norms

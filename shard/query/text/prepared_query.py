@@ -24,7 +24,7 @@ from shard.query.scoring.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.analysis.language_and_typos_by_field import Languages
+    from common.analysis.field_classes import FieldClasses
     from common.protocol.messages import ScoredClause, TextQuery
     from shard.query.terms.expansion import Expansion
     from shard.segment.field_registry import FieldRegistry
@@ -50,7 +50,7 @@ class PreparedQuery:
     Args:
         query: with the weights that the coordinator derived.
         registry: of the shard's field numbers.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
 
     Attributes:
         needs_all: whether every clause must match.
@@ -69,8 +69,8 @@ class PreparedQuery:
         "_step",
         "best_tier",
         "bonus_max",
+        "classes",
         "expansions",
-        "languages",
         "needs_all",
         "pairs",
         "query",
@@ -80,10 +80,10 @@ class PreparedQuery:
         "worst_tier",
     )
 
-    def __init__(self, query: TextQuery, registry: FieldRegistry, languages: Languages) -> None:
+    def __init__(self, query: TextQuery, registry: FieldRegistry, classes: FieldClasses) -> None:
         self.query = query
         self.registry = registry
-        self.languages = languages
+        self.classes = classes
         self.needs_all = query.required >= len(query.clauses)
         self.best_tier, self.worst_tier, looks_inside = tiers_of(query)
         self.ranks: NDArray[np.int64] = _RANKS if looks_inside else _RANKS_WITHOUT_INFIX

@@ -201,13 +201,13 @@ def _word_occurrences(
     is_wanted = _TIERS[expansion.kinds] == tier
     terms = expansion.terms[is_wanted]
     kinds = expansion.kinds[is_wanted].tolist()
-    masks = expansion.languages[is_wanted]
+    masks = expansion.masks[is_wanted]
     occurrences = []
     found = _list_entries(index.lists, terms, np.array([doc], np.uint32))
     for number, field, freq in found.tolist():
         row = index.field_lengths.field_rows[field]
         # The term does not count in a field of another language.
-        if not masks[number] & evaluation.fields.lists.row_languages[row]:
+        if not masks[number] & evaluation.fields.lists.row_classes[row]:
             continue
         kind = kinds[number]
         if weights[kind] > 0:

@@ -82,7 +82,7 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
         if len(singles) > 1:
             return Strategy(Ranking.SEVERAL_TERMS, head)
         term = singles[0]
-        pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
+        pruning = choose_pruning(head.lists, term.term, term.mask, num_ranked)
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)
     elif (weighed := _one_word(head, num_ranked)) is not None:

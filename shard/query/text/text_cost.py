@@ -20,7 +20,7 @@ from shard.query.text.prepared_query import phrase_words
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
-    from common.analysis.language_and_typos_by_field import Languages
+    from common.analysis.field_classes import FieldClasses
     from common.protocol.messages import ScoredClause, TextQuery
     from shard.segment.snapshot import Snapshot
 
@@ -51,13 +51,13 @@ def words_of(scored: Iterable[ScoredClause], excluded: Iterable[Clause] = ()) ->
     return words
 
 
-def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Languages) -> int:
+def num_matches_max(snapshot: Snapshot, query: TextQuery | None, classes: FieldClasses) -> int:
     """Return a bound on the documents that match a query, from what segments know of its words.
 
     Args:
         snapshot: to search.
         query: None matches all.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
     """
     if query is None or query.required < len(query.clauses):
         return snapshot.num_docs
@@ -66,8 +66,8 @@ def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Lang
     for view in snapshot.views:
         least = view.segment.num_docs
         for word in words:
-            if is_known(view.segment, word, languages):
-                expansion = expand_word(view.segment, word, languages)
+            if is_known(view.segment, word, classes):
+                expansion = expand_word(view.segment, word, classes)
                 if not expansion.phrases:
                     least = min(least, expansion.num_entries)
         num_matches += least
@@ -75,14 +75,14 @@ def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Lang
 
 
 def is_slow_text(
-    snapshot: Snapshot, words: list[Word], languages: Languages, num_others: int = 0
+    snapshot: Snapshot, words: list[Word], classes: FieldClasses, num_others: int = 0
 ) -> bool:
     """Return whether a query of these words is likely to take more than `FAST_US`.
 
     Args:
         snapshot: to search.
         words: of the query.
-        languages: of the configuration.
+        classes: of the fields, by the configuration.
         num_others: spacings and whole fields to count documents of.
     """
     num_views = len(snapshot.views)
@@ -94,7 +94,7 @@ def is_slow_text(
         num_us += len(words) * all_docs_us
     else:
         for word in words:
-            num_us += _entries_us(snapshot, word, languages)
+            num_us += _entries_us(snapshot, word, classes)
             if num_us > FAST_US:
                 return True
     num_typos = 0
@@ -102,7 +102,7 @@ def is_slow_text(
         num_typos += word.typos
         if word.infix:
             for view in snapshot.views:
-                if not is_known(view.segment, word, languages):
+                if not is_known(view.segment, word, classes):
                     return True
     if not num_typos:
         return False
@@ -110,23 +110,23 @@ def is_slow_text(
     for view in snapshot.views:
         terms_us = len(text_index(view.segment).vocabulary) * _TERM_US
         if num_us + terms_us * num_typos > FAST_US:
-            unknown = [one for one in typos if not is_known(view.segment, one, languages)]
+            unknown = [one for one in typos if not is_known(view.segment, one, classes)]
             num_us += terms_us * sum([word.typos for word in unknown])
             if num_us > FAST_US:
                 return True
     return False
 
 
-def _entries_us(snapshot: Snapshot, word: Word, languages: Languages) -> float:
+def _entries_us(snapshot: Snapshot, word: Word, classes: FieldClasses) -> float:
     """Return the cost of a word's entries; of one that takes long to look up, as of any word."""
     num_us = 0.0
     for view in snapshot.views:
         segment = view.segment
         num_us_of_any = segment.num_docs * _DOC_US
         takes_long = word.typos or word.infix or word.is_prefix
-        if takes_long and not is_known(segment, word, languages):
+        if takes_long and not is_known(segment, word, classes):
             num_us += num_us_of_any
             continue
-        expansion = expand_word(segment, word, languages)
+        expansion = expand_word(segment, word, classes)
         num_us += num_us_of_any if expansion.phrases else expansion.num_entries * _ENTRY_US
     return num_us

@@ -320,7 +320,7 @@ def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.u
         return evaluation.lists.match(evaluation.single_terms, allowed, None, is_scored=False)[0]
 
     single = evaluation.singles[0]
-    count = None if len(allowed) else evaluation.lists.count(single.term, single.languages)
+    count = None if len(allowed) else evaluation.lists.count(single.term, single.mask)
     if count is None:
         return Matches(view, docs=list_docs())
     return Matches(view, count=count, list_docs=list_docs)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES, MIB, LruCache
@@ -27,7 +27,7 @@ from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import make_segment
 
 NUM_INDEXES = 5
-LANGUAGES = Languages("english")
+CLASSES = FieldClasses("english")
 BYTES_MAX = 200_000
 BOUNDS_BYTES_MAX = 100_000
 TEXTS = [" ".join(f"sea w{i} w{i + k} w{i}x{k}" for k in range(3)) for i in range(3_200)]
@@ -42,10 +42,10 @@ def _ask(segment: Segment, registry: FieldRegistry, number: int) -> list[Any]:
     """Ask everything that is remembered by the words or fields of a query."""
     view = SegmentView(segment)
     words = (f"w{number}", f"w{number + 1}")
-    prepared = PreparedQuery(_query(1.0 + number), registry, LANGUAGES)
+    prepared = PreparedQuery(_query(1.0 + number), registry, CLASSES)
     ranked = match_text(view, prepared, None, 3).ranked
     return [
-        doc_freqs(view, Word(words[0], is_prefix=True, typos=1), LANGUAGES).tolist(),
+        doc_freqs(view, Word(words[0], is_prefix=True, typos=1), CLASSES).tolist(),
         spacing_freq(view, words),
         cut_freqs(view, "".join(words)),
         whole_freq(view, words),
@@ -88,11 +88,11 @@ def test_long_keys_are_charged() -> None:
     words = [f"w{number}" for number in range(13_000)]
     many = Word("sea", typos=1, synonyms=tuple((one,) for one in words))
     fields = tuple(FieldWeight(f"f{number}", 1.0, 9.0) for number in range(2_000))
-    prepared = PreparedQuery(structs.replace(_query(1.0), fields=fields), registry, LANGUAGES)
+    prepared = PreparedQuery(structs.replace(_query(1.0), fields=fields), registry, CLASSES)
     for num_words, ask in (
         (13_000, lambda: spacing_freq(view, tuple(words))),
         (40, lambda: whole_freq(view, tuple(words[:40]))),
-        (13_000, lambda: expand_word(segment, many, LANGUAGES)),
+        (13_000, lambda: expand_word(segment, many, CLASSES)),
         (2_000, lambda: match_text(view, prepared, None, 3)),
     ):
         before = QUERY_CACHE_BUDGET.size
@@ -112,7 +112,7 @@ def test_bounds_go_with_their_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_bounds, "BOUNDS_CACHE", cache)
     registry = FieldRegistry()
     segment = make_segment([{"text": one} for one in TEXTS], registry)
-    match_text(SegmentView(segment), PreparedQuery(_query(1.0), registry, LANGUAGES), None, 3)
+    match_text(SegmentView(segment), PreparedQuery(_query(1.0), registry, CLASSES), None, 3)
     assert cache.size > 0
     del segment
     cache.sweep()
@@ -125,7 +125,7 @@ def test_bounds_take_what_was_computed_not_what_a_segment_might_come_to_need(
     """Those of all words of five million documents would exceed the cache."""
     registry = FieldRegistry()
     segment = make_segment([{"text": one} for one in TEXTS], registry)
-    prepared = PreparedQuery(_query(1.0), registry, LANGUAGES)
+    prepared = PreparedQuery(_query(1.0), registry, CLASSES)
     choice = Evaluation(segment, prepared).fields.choice
     match_text(SegmentView(segment), prepared, None, 3)
     kept = find_bounds(segment, choice)

@@ -25,7 +25,7 @@ from shard.query.matches import Matches
 from shard.query.terms import expansion
 from shard.query.text import text_cost
 from shard.read import corpus_statistics, matching, search_cost, searcher
-from shard.read.field_languages import languages_of
+from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.collect.top_hits.test_top_k import request
@@ -181,7 +181,7 @@ def test_half_typed_words_of_a_large_segment_are_slow_until_it_knows_them(
     monkeypatch.setattr(text_cost, "_ENTRY_US", 0.0)
     assert search_cost.is_slow_to_count(snapshot, asked)
     for view in snapshot.views:
-        doc_freqs(view, asked.words[0], languages_of(snapshot))
+        doc_freqs(view, asked.words[0], field_classes_of(snapshot))
     assert not search_cost.is_slow_to_count(snapshot, asked)
 
 
@@ -192,5 +192,5 @@ def test_words_with_typos_are_slow_until_a_segment_knows_them(
     monkeypatch.setattr(text_cost, "_TERM_US", 1_000.0)
     assert search_cost.is_slow_to_count(snapshot, asked)
     for view in snapshot.views:
-        doc_freqs(view, asked.words[0], languages_of(snapshot))
+        doc_freqs(view, asked.words[0], field_classes_of(snapshot))
     assert not search_cost.is_slow_to_count(snapshot, asked)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query_syntax_tree import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.query.scoring.bm25f import TIER_OF_KIND
@@ -46,7 +46,7 @@ def mark(
     paths = searched if searched is not None else [path for path, _ in strings(item)]
     return mark_all(
         [json.dumps(item).encode()],
-        Marker(scored, Languages("english")),
+        Marker(scored, FieldClasses("english")),
         dict.fromkeys(paths, True),
         HighlightRequest(fields, snippets, pre, post, "…", text_bytes_max, item_bytes_max),
     )[0]
@@ -324,7 +324,7 @@ def test_the_cost_of_marks_grows_with_their_number(clause: Clause) -> None:
 def test_what_few_words_of_a_text_cost_is_to_split_it() -> None:
     """Each word once became an object: with ten times as long texts, a word took 2 µs."""
     text = "".join(f"w{i % 5000} " for i in range(100_000))
-    marker = Marker([ScoredClause(Word("w7"), (ONES,))], Languages("english"))
+    marker = Marker([ScoredClause(Word("w7"), (ONES,))], FieldClasses("english"))
     request = HighlightRequest(("t",), (), "[", "]", "…", 1 << 20, 1 << 20)
     item = json.dumps({"t": text}).encode()
 

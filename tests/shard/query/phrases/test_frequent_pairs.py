@@ -46,8 +46,8 @@ def lists_of(segment: Segment, fields: dict[int, float]) -> TermLists:
     index = text_index(segment)
     SCRATCH.reserve(index.num_docs)
     weights = {field: FieldWeight("", weight, 5.0) for field, weight in fields.items()}
-    languages = np.ones(len(index.length_fields), np.uint64)
-    tf_norms = make_tf_norms(index, weights, languages, 0.75)
+    row_classes = np.ones(len(index.length_fields), np.uint64)
+    tf_norms = make_tf_norms(index, weights, row_classes, 0.75)
     return TermLists(segment, tf_norms, 1.2, SCRATCH.members)
 
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from common.analysis.language_and_typos_by_field import ALL_LANGUAGES
+from common.analysis.field_classes import ALL_CLASSES
 from common.protocol.messages import FieldWeight
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
@@ -56,7 +56,7 @@ def test_the_documents_of_a_term_in_some_fields(lists: Lists, fields: str, num_w
 
         TermLists(segment, norms, 1.0, empty_bitset(NUM_DOCS)).mark(
             np.array([term], np.uint32),
-            np.array([ALL_LANGUAGES], np.uint64),
+            np.array([ALL_CLASSES], np.uint64),
             Wanted.of(bitset_of(wanted, NUM_DOCS), wanted),
             marked,
         )

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_derivation import BACKGROUND_TASKS
@@ -36,7 +36,7 @@ from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import make_segment, scores_of
 
 NUM_DOCS = 8_000
-LANGUAGES = Languages()
+CLASSES = FieldClasses()
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +90,10 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
     # Averages that drift a little (bounds are kept), then a lot (they are recomputed).
     for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5), (30.0, 1.0)):
         query = make_query("sea", averages)
-        everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
-        match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
+        everything = match_text(view, PreparedQuery(query, registry, CLASSES), allowed, None)
+        match_text(view, PreparedQuery(query, registry, CLASSES), allowed, k)
         BACKGROUND_TASKS.run_all()
-        best = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
+        best = match_text(view, PreparedQuery(query, registry, CLASSES), allowed, k)
         assert best.found.count == everything.found.count
         assert best.found.docs.tolist() == everything.found.docs.tolist()
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
@@ -105,10 +105,10 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
 
 def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegistry) -> None:
     query = make_query("sea")
-    evaluation = Evaluation(segment, PreparedQuery(query, registry, LANGUAGES))
+    evaluation = Evaluation(segment, PreparedQuery(query, registry, CLASSES))
     single = evaluation.single(query.clauses[0].clause, query.clauses[0].weights)
     assert single is not None
-    pruning = choose_pruning(evaluation.lists, single.term, single.languages, 3)
+    pruning = choose_pruning(evaluation.lists, single.term, single.mask, 3)
     assert pruning is not None
     docs, _ = best_of_term(evaluation.lists, single.term, single.weight, pruning, NO_BITS, 3)
     assert len(docs) < NUM_DOCS / 4
@@ -119,13 +119,13 @@ def test_champions_answer_instead_of_the_list(segment: Segment, registry: FieldR
     view = SegmentView(segment)
 
     def search(averages: tuple[float, float], allowed: np.ndarray | None, k: int) -> list[int]:
-        prepared = PreparedQuery(make_query("sea", averages), registry, LANGUAGES)
+        prepared = PreparedQuery(make_query("sea", averages), registry, CLASSES)
         ranked: list[int] = match_text(view, prepared, allowed, k).ranked.docs.tolist()
         return ranked
 
     averages = (17.0, 1.0)
     search(averages, None, 10)
-    prepared = PreparedQuery(make_query("sea", averages), registry, LANGUAGES)
+    prepared = PreparedQuery(make_query("sea", averages), registry, CLASSES)
     evaluation = Evaluation(segment, prepared)
     bounds = find_bounds(segment, evaluation.fields.choice)
     assert bounds is not None
@@ -161,14 +161,12 @@ def test_the_documents_of_several_terms_are_those_that_have_all(
 ) -> None:
     view = SegmentView(segment)
     sea, tide, both = (
-        match_text(view, PreparedQuery(make_query(text), registry, LANGUAGES), None, None)
+        match_text(view, PreparedQuery(make_query(text), registry, CLASSES), None, None)
         for text in ("sea", "tide", "sea tide filler")
     )
     expected = set(sea.found.docs.tolist()) & set(tide.found.docs.tolist())
     assert both.found.docs.tolist() == sorted(expected)
-    few = match_text(
-        view, PreparedQuery(make_query("sea tide filler"), registry, LANGUAGES), None, 5
-    )
+    few = match_text(view, PreparedQuery(make_query("sea tide filler"), registry, CLASSES), None, 5)
     best = sorted(scores_of(both), reverse=True)[:5]
     assert sorted(scores_of(few), reverse=True)[:5] == best
     assert few.found.docs.tolist() == both.found.docs.tolist()
@@ -214,7 +212,7 @@ def test_the_best_of_several_terms_are_those_of_all(
         query = make_query(text, (averages[0], averages[1]), k1)
         if not needs_all:
             query = msgspec.structs.replace(query, required=1)
-        prepared = PreparedQuery(query, registry, LANGUAGES)
+        prepared = PreparedQuery(query, registry, CLASSES)
         everything = match_text(view, prepared, allowed, None)
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
         descending = sorted(scores.values(), reverse=True)
@@ -239,7 +237,7 @@ def test_bounds_say_which_documents_are_scored(
     common: Segment, registry: FieldRegistry, text: str, required: int, k: int
 ) -> None:
     query = msgspec.structs.replace(make_query(text), required=required)
-    prepared = PreparedQuery(query, registry, LANGUAGES)
+    prepared = PreparedQuery(query, registry, CLASSES)
     evaluation = Evaluation(common, prepared)
     match_text(SegmentView(common), prepared, None, k)
     BACKGROUND_TASKS.run_all()
@@ -267,7 +265,7 @@ def test_few_documents_with_any_of_some_terms_are_scored(
     common: Segment, registry: FieldRegistry
 ) -> None:
     query = msgspec.structs.replace(make_query("sea moon"), required=1, proximity=0.0)
-    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    evaluation = Evaluation(common, PreparedQuery(query, registry, CLASSES))
     singles = [one.single for one in evaluation.plans if one.single is not None]
     words, docs, _ = best_of_any(
         evaluation.lists, as_terms(singles), NO_BITS, evaluation.proximity, 3
@@ -279,13 +277,13 @@ def test_proximity_adds_only_what_the_pairs_of_a_document_can_score(
     common: Segment, registry: FieldRegistry
 ) -> None:
     query = msgspec.structs.replace(make_query("sea salt tide moon filler"), required=1)
-    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    evaluation = Evaluation(common, PreparedQuery(query, registry, CLASSES))
     terms = as_terms([one.single for one in evaluation.plans if one.single is not None])
     _, docs, _ = best_of_any(evaluation.lists, terms, NO_BITS, evaluation.proximity, 3)
     # Words without terms may be in any document.
     lists = evaluation.proximity.lists
     read = lists.read
-    no_terms = WordTerms(read.terms[:0], read.languages[:0], read.words[:0])
+    no_terms = WordTerms(read.terms[:0], read.masks[:0], read.words[:0])
     unknown = evaluation.proximity._replace(lists=lists._replace(read=no_terms))
     _, more, _ = best_of_any(evaluation.lists, terms, NO_BITS, unknown, 3)
     assert set(docs.tolist()) < set(more.tolist())
@@ -335,7 +333,7 @@ def test_strategy_follows_from_the_query(
         weights = query.clauses[0].weights * 2
         phrase = ScoredClause(Phrase(("sea", "tide")), weights)
         query = msgspec.structs.replace(query, clauses=(phrase,), required=1)
-    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    evaluation = Evaluation(common, PreparedQuery(query, registry, CLASSES))
     assert choose_strategy(evaluation, k).ranking is ranking
 
 
@@ -344,7 +342,7 @@ def test_few_entries_of_several_words_are_not_worth_sums_of_bounds(
 ) -> None:
     monkeypatch.setattr(any_clause_top_k, "_ENTRIES_MIN", 1_000_000)
     query = msgspec.structs.replace(make_query("sea tide moon salt filler"), required=1)
-    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    evaluation = Evaluation(common, PreparedQuery(query, registry, CLASSES))
     assert choose_strategy(evaluation, 3).ranking is Ranking.ANY_TERM
 
 
@@ -371,7 +369,7 @@ def test_the_kth_greatest_and_those_that_reach_it(kind: str) -> None:
 def test_compared_tf_norms_do_not_keep_each_other(registry: FieldRegistry) -> None:
     segment = make_segment([{"text": "sea", "title": "tide"}], registry)
     first, second = (
-        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, LANGUAGES)).fields
+        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, CLASSES)).fields
         for averages in ((30.0, 1.0), (11.0, 1.5))
     )
     assert first is not second
@@ -387,7 +385,7 @@ def test_tf_norms_compared_by_another_thread_meanwhile_do_not_change_the_drift(
 ) -> None:
     segment = make_segment([{"text": "sea", "title": "tide"}], registry)
     first, second = (
-        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, LANGUAGES)).fields
+        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, CLASSES)).fields
         for averages in ((30.0, 1.0), (11.0, 1.5))
     )
 

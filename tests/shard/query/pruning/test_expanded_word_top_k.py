@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import MatchKind, Word
 from shard.query.pruning import expanded_word_top_k
@@ -24,7 +24,7 @@ from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import make_segment, scores_of
 
 NUM_DOCS = 6_000
-LANGUAGES = Languages()
+CLASSES = FieldClasses()
 FIELDS = ("text", "title", "note")
 REGISTRY = FieldRegistry()
 PREFIX = {MatchKind.PREFIX: 2.0}
@@ -61,7 +61,7 @@ def prepare(
     )
     weights = tuple(FieldWeight(name, 1.0 + i, 20.0) for i, name in enumerate(fields))
     query = TextQuery(scored, len(scored), False, (), weights, 0.9, 0.6, 0.2)
-    return PreparedQuery(query, REGISTRY, LANGUAGES)
+    return PreparedQuery(query, REGISTRY, CLASSES)
 
 
 def some_docs(share: float) -> np.ndarray | None:

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.query_syntax_tree import Word
 from shard.query.terms.expansion import expand_word, is_known
 from shard.segment.field_registry import FieldRegistry
 from tests.shard.text_model import make_segment
 
-LANGUAGES = Languages("en", {"b": None})
+CLASSES = FieldClasses("en", {"b": None})
 TEXTS = st.lists(
     st.sampled_from(["run", "runs", "runner", "runway", "rum", "jog", "running"]), max_size=6
 ).map(" ".join)
@@ -29,13 +29,13 @@ def test_what_is_known_of_a_word_serves_its_completion(
 ) -> None:
     plain = Word(text, True, typos, (("jog",),))
     completed = msgspec.structs.replace(plain, is_completed=True)
-    fresh = expand_word(make_segment(items, FieldRegistry()), completed, LANGUAGES)
+    fresh = expand_word(make_segment(items, FieldRegistry()), completed, CLASSES)
     segment = make_segment(items, FieldRegistry())
-    assert not is_known(segment, completed, LANGUAGES)
-    expand_word(segment, plain, LANGUAGES)
-    assert is_known(segment, completed, LANGUAGES)
-    found = expand_word(segment, completed, LANGUAGES)
-    for name in ("terms", "kinds", "languages"):
+    assert not is_known(segment, completed, CLASSES)
+    expand_word(segment, plain, CLASSES)
+    assert is_known(segment, completed, CLASSES)
+    found = expand_word(segment, completed, CLASSES)
+    for name in ("terms", "kinds", "masks"):
         assert np.array_equal(getattr(found, name), getattr(fresh, name))
     assert (found.phrases, found.num_entries, found.only, found.worst, found.joined) == (
         (fresh.phrases, fresh.num_entries, fresh.only, fresh.worst, fresh.joined)

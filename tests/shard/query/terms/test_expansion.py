@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.analysis import stemmer
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.key_sizes import bytes_of
@@ -26,7 +26,7 @@ from shard.segment.snapshot import SegmentView
 from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
-LANGUAGES = Languages()
+CLASSES = FieldClasses()
 LETTERS = "abcdefgh"
 BYTES_MAX = 64 * 1024
 
@@ -55,8 +55,8 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBud
     for turn in range(2):
         for segment, beginning in itertools.product(segments, beginnings):
             word = Word(beginning, is_prefix=True, typos=turn)
-            found = expand_word(segment, word, LANGUAGES)
-            again = expand_word(segment, word, LANGUAGES)
+            found = expand_word(segment, word, CLASSES)
+            again = expand_word(segment, word, CLASSES)
             assert np.array_equal(found.terms, again.terms)
             caches = [expansions_of(one) for one in segments]
             kept = [entry for cache in caches for entry in cache.items()]
@@ -70,9 +70,9 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBud
 def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryCacheBudget) -> None:
     segment = make_words()
     budget.bytes_max = 10_000
-    assert len(expand_word(segment, Word("a", is_prefix=True), LANGUAGES)) == 512
+    assert len(expand_word(segment, Word("a", is_prefix=True), CLASSES)) == 512
     assert not expansions_of(segment)
-    expand_word(segment, Word("abc", is_prefix=True), LANGUAGES)
+    expand_word(segment, Word("abc", is_prefix=True), CLASSES)
     assert len(expansions_of(segment)) == 1
 
 
@@ -94,7 +94,7 @@ def test_forms_that_a_half_typed_word_begins_are_a_kind_of_their_own(
     word: Word, expected: dict[str, str]
 ) -> None:
     segment = make_segment([{"text": "case cases casing casework castle"}], FieldRegistry())
-    found = expand_word(segment, word, Languages("english"))
+    found = expand_word(segment, word, FieldClasses("english"))
     vocabulary = text_index(segment).vocabulary
     kinds = zip(found.terms.tolist(), found.kinds.tolist(), strict=True)
     assert {vocabulary.term(term): MatchKind(kind).name for term, kind in kinds} == expected
@@ -105,7 +105,7 @@ def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch
     words = ["".join(letters) for letters in itertools.product("abcdefghijklmnop", repeat=3)]
     texts = " ".join(f"li{word} li{word}s" for word in words) + " li lis lied"
     segment = make_segment([{"text": texts}], FieldRegistry())
-    english = Languages("english")
+    english = FieldClasses("english")
     stemmed = []
 
     def stem_all(texts: list[str], language: str) -> list[str]:
@@ -134,16 +134,16 @@ def test_a_search_looks_up_the_terms_of_a_few_letters_once(monkeypatch: pytest.M
     looked_up = []
     expand = expansion._expand
 
-    def counted(segment: Segment, word: Word, languages: Languages) -> Any:
+    def counted(segment: Segment, word: Word, classes: FieldClasses) -> Any:
         looked_up.append(word.text)
-        return expand(segment, word, languages)
+        return expand(segment, word, classes)
 
     monkeypatch.setattr(expansion, "_expand", counted)
     weights = [0.0] * NUM_MATCH_KINDS
     weights[MatchKind.EXACT], weights[MatchKind.PREFIX] = 2.0, 1.0
     clauses = [ScoredClause(Word(text, is_prefix=True), (tuple(weights),)) for text in ("sea", "x")]
     query = TextQuery(tuple(clauses), 2, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.2)
-    prepared = PreparedQuery(query, registry, LANGUAGES)
+    prepared = PreparedQuery(query, registry, CLASSES)
     view = SegmentView(segment)
     ranked = match_text(view, prepared, None, 10).ranked
     for doc in ranked.docs[:5].tolist():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.analysis.accented_spellings import is_spelling
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.analysis.stemmer import stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
@@ -44,7 +44,7 @@ K1 = 0.9
 B = 0.6
 
 
-ENGLISH = Languages("english")
+ENGLISH = FieldClasses("english")
 
 
 VOCABULARY = [

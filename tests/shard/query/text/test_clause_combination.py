@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from numpy.typing import NDArray
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.query_syntax_tree import Word
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
 from shard.query.scoring.scratch_arrays import SCRATCH
@@ -78,7 +78,7 @@ def test_only_documents_with_enough_words_are_scored(
 
     monkeypatch.setattr(clause_combination, "_add_clause", noting)
     monkeypatch.setattr(clause_combination, "score_any", noting_any)
-    found = match_text(view, PreparedQuery(query, registry, Languages()), None, k)
+    found = match_text(view, PreparedQuery(query, registry, FieldClasses()), None, k)
     wanted = words[:5]
     num_matching = [
         next((i for i, word in enumerate(wanted) if word not in item["a"].split()), 5)
@@ -125,7 +125,7 @@ def test_documents_with_enough_single_terms(
         query = make_query({**shape, "required": required}, [view], [registry], NUM_ITEMS)
         for mask in (None, full_bitset(NUM_ITEMS) & np.uint64(0x0F0F_1111_FFFF_0001)):
             evaluated.clear()
-            found = match_text(view, PreparedQuery(query, registry, Languages()), mask, None)
+            found = match_text(view, PreparedQuery(query, registry, FieldClasses()), mask, None)
             has = np.array(
                 [
                     sum(any(word in item[name].split() for name in fields) for word in wanted)
@@ -142,7 +142,7 @@ def test_documents_with_enough_single_terms(
                 patch.setattr(clause_combination, "has_single_terms", lambda _: False)
                 assert bool(evaluated) == (is_hit.sum() * 64 >= NUM_ITEMS)
                 one_by_one = match_text(
-                    view, PreparedQuery(query, registry, Languages()), mask, None
+                    view, PreparedQuery(query, registry, FieldClasses()), mask, None
                 )
             assert one_by_one.ranked.docs.tolist() == found.ranked.docs.tolist()
             assert one_by_one.ranked.scores is not None

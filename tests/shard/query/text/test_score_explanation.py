@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, Phrase
 from shard.query.text.prepared_query import PreparedQuery
@@ -24,7 +24,7 @@ def test_a_phrase_is_explained_by_its_occurrences_in_each_field() -> None:
     fields = (FieldWeight("title", 3.0, 3.0), FieldWeight("text", 1.0, 4.0))
     query = TextQuery((clause,), 1, False, (), fields, 0.9, 0.6, 0.2)
     view = SegmentView(segment)
-    prepared = PreparedQuery(query, registry, Languages())
+    prepared = PreparedQuery(query, registry, FieldClasses())
 
     explanation = explain_score(view, prepared, 0)
 

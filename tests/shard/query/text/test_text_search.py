@@ -14,7 +14,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from common.analysis.language_and_typos_by_field import FieldClass, Languages
+from common.analysis.field_classes import FieldClass, FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
@@ -243,7 +243,7 @@ def test_phrases_and_proximity_do_not_reach_across_values() -> None:
 
 
 def test_a_stem_counts_in_fields_of_its_language_only() -> None:
-    languages = Languages(None, {"en": "english", "de": "russian"})
+    classes = FieldClasses(None, {"en": "english", "de": "russian"})
     items = [{"en": "houses"}, {"de": "houses"}, {"xx": "houses"}, {"xx": "house"}]
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
@@ -259,7 +259,7 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
         B,
         0.0,
     )
-    match = match_text(view, PreparedQuery(query, registry, languages), None, None)
+    match = match_text(view, PreparedQuery(query, registry, classes), None, None)
     assert match.found.docs.tolist() == [0, 3]
 
 
@@ -267,13 +267,13 @@ def test_a_search_of_one_field_does_not_visit_all_others(monkeypatch: pytest.Mon
     """Not even where the tf norms of all fields are too large to keep."""
     monkeypatch.setattr(QUERY_CACHE_BUDGET, "bytes_max", 100_000)
     visited: list[str] = []
-    class_of = Languages.class_of
+    class_of = FieldClasses.class_of
 
-    def counted(self: Languages, path: str) -> FieldClass:
+    def counted(self: FieldClasses, path: str) -> FieldClass:
         visited.append(path)
         return class_of(self, path)
 
-    monkeypatch.setattr(Languages, "class_of", counted)
+    monkeypatch.setattr(FieldClasses, "class_of", counted)
     registry = FieldRegistry()
     items = [{"title": "sea", **{f"name{i}": "said" for i in range(400)}}]
     view = SegmentView(make_segment(items, registry))

@@ -1,10 +1,10 @@
-"""The languages in which the fields of a snapshot are searched."""
+"""The field classes of a snapshot: how the words of each of its fields match."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from common.analysis.language_and_typos_by_field import Languages
+from common.analysis.field_classes import FieldClasses
 from shard.caches.derived_values import derived
 
 if TYPE_CHECKING:
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 @derived
-def languages_of(snapshot: Snapshot) -> Languages:
-    """Return the languages of the fields."""
+def field_classes_of(snapshot: Snapshot) -> FieldClasses:
+    """Return the classes of the fields, by the configuration."""
     configuration = snapshot.configuration
-    return Languages(
+    return FieldClasses(
         configuration.language,
         configuration.field_languages,
         configuration.field_typo_lengths,
