@@ -73,11 +73,11 @@ class Matched(NamedTuple):
 
     Attributes:
         docs: with capacity for one more than there can be.
-        totals: t by document, in units of 2^-24; only if scores are wanted.
+        tfs: their weighted tfs, in units of 2^-24; only if scores are wanted.
     """
 
     docs: NDArray[np.uint32]
-    totals: NDArray[np.int64]
+    tfs: NDArray[np.int64]
 
 
 @arguments
@@ -102,7 +102,7 @@ class EntryBatch(NamedTuple):
     Scoring goes column by column, and a step overwrites a column that it was the last to need:
 
     Attributes:
-        owners: index of the total that each adds to.
+        owners: index of the tf that each adds to.
         docs: its document.
         bits: its number in the list; then its offset in the postings, in bits.
         packings: least field << 16 | bits of field and frequency << 8 | bits of its frequency; then
@@ -156,8 +156,8 @@ def widths_of(packing: Packing) -> int:
 
 
 @kernel(allocates=False)
-def add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: I64Array) -> None:
-    """Add frequency times tf norm of the first `count` entries to the t of their owners.
+def add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, tfs: I64Array) -> None:
+    """Add frequency times tf norm of the first `count` entries to the tfs of their owners.
 
     Each loop does one read and has no branch that depends on it: where documents are few among
     many, each read is a cache miss, and this way many misses overlap.
@@ -178,7 +178,7 @@ def add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: I
     for i in range(count):
         offsets[i] = lengths.lengths[offsets[i]]
     for i in range(count):
-        totals[owners[i]] += int64(packings[i] * tf_norms[rows[i], offsets[i]] + 0.5)
+        tfs[owners[i]] += int64(packings[i] * tf_norms[rows[i], offsets[i]] + 0.5)
 
 
 @kernel(allocates=False)
@@ -232,7 +232,7 @@ def _scan_entries(
 ) -> int:
     """Do the work of `scan` where fields, or frequencies, are needed as well."""
     lists = scored.lists
-    out_docs, out_totals = matched
+    out_docs, out_tfs = matched
     (docs, picked), entries = scratch
     found = 0
     current = int64(-1)
@@ -252,7 +252,7 @@ def _scan_entries(
             doc = int64(docs[picked[p]])
             out_docs[found] = doc
             if is_scored and doc != current:
-                out_totals[found] = 0
+                out_tfs[found] = 0
             found += doc != current
             current = doc
             entries.owners[p] = found - 1
@@ -260,7 +260,7 @@ def _scan_entries(
             entries.bits[p] = packing.first + picked[p] * packing.width
             entries.packings[p] = widths
         if is_scored:
-            add_tf_norms(scored, entries, num_picked, out_totals)
+            add_tf_norms(scored, entries, num_picked, out_tfs)
 
 
 @kernel(inline=True, allocates=False)
@@ -272,9 +272,12 @@ def scan(
     matched: Matched,
     scratch: ScanScratch,
 ) -> int:
-    """Write the wanted documents of a term, and with `is_scored` their t; return how many.
+    """Write the wanted documents of a term, and with `is_scored` their weighted tfs.
 
     Where all fields count and no score is wanted, documents alone are decoded.
+
+    Returns:
+        How many were written.
     """
     expect_ascending(wanted.docs)
     if is_scored or term.checks_fields:
@@ -284,7 +287,7 @@ def scan(
 
 @kernel(allocates=False)
 def _add_numbered(
-    scored: ScoredLists, term: int, entries: EntryBatch, count: int, totals: I64Array
+    scored: ScoredLists, term: int, entries: EntryBatch, count: int, tfs: I64Array
 ) -> None:
     """Do the same as `add_tf_norms` for entries of which only the number in the list is known.
 
@@ -301,35 +304,35 @@ def _add_numbered(
         _, packing = open_block(lists.postings, start + int64(offsets[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
         packings[i] = widths_of(packing)
-    add_tf_norms(scored, entries, count, totals)
+    add_tf_norms(scored, entries, count, tfs)
 
 
 @kernel(allocates=False)
 def sum_entries(
-    scored: ScoredLists, term: int, ranges: EntryRanges, entries: EntryBatch, totals: I64Array
+    scored: ScoredLists, term: int, ranges: EntryRanges, entries: EntryBatch, tfs: I64Array
 ) -> None:
-    """Write the t of documents whose entries in a list are known, a batch of entries at a time.
+    """Write the weighted tfs of documents whose entries in a list are known, in batches.
 
     Args:
         scored: the lists of the segment.
         term: whose list.
         ranges: the documents with their entries.
         entries: scratch.
-        totals: output, by document.
+        tfs: output, by document.
     """
     docs, firsts, counts = ranges
     num_entries = 0
     for i in range(len(docs)):
-        totals[i] = 0
+        tfs[i] = 0
         for entry in range(firsts[i], firsts[i] + counts[i]):
             if num_entries == BLOCK_ENTRIES:
-                _add_numbered(scored, term, entries, num_entries, totals)
+                _add_numbered(scored, term, entries, num_entries, tfs)
                 num_entries = 0
             entries.owners[num_entries] = i
             entries.docs[num_entries] = docs[i]
             entries.bits[num_entries] = entry
             num_entries += 1
-    _add_numbered(scored, term, entries, num_entries, totals)
+    _add_numbered(scored, term, entries, num_entries, tfs)
 
 
 @kernel(allocates=False)

@@ -167,10 +167,10 @@ def count_dense(dense_ranks: I64Array) -> int:
 
 
 @kernel(allocates=False)
-def _add_bm25_tf(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
-    """Add the scores of these t, in a separate loop so that the compiler vectorizes it."""
+def _add_bm25_tf(tfs: I64Array, weight: float, k1: float, scores: I64Array) -> None:
+    """Add the scores of weighted tfs, in a separate loop so that the compiler vectorizes it."""
     for i in range(len(scores)):
-        scores[i] += bm25_tf(totals[i], weight, k1)
+        scores[i] += bm25_tf(tfs[i], weight, k1)
 
 
 @kernel
@@ -186,29 +186,29 @@ def add_dense(searched: SearchedLists, plan: TermPlan, docs: U32Array, scores: I
         return
     firsts = np.empty(_PIECE_DOCS, np.int64)
     counts = np.empty(_PIECE_DOCS, np.uint16)
-    totals = np.empty(_PIECE_DOCS, np.int64)
+    tfs = np.empty(_PIECE_DOCS, np.int64)
     entries = scan_scratch().entries
     for start in range(0, len(docs), _PIECE_DOCS):
         ranges = EntryRanges(docs[start : start + _PIECE_DOCS], firsts, counts)
         for i in range(len(dense_ranks)):
             if dense_ranks[i] >= 0:
                 find_entries(dense, dense_ranks[i], num_docs, ranges.docs, firsts, counts)
-                sum_entries(scored, terms[i], ranges, entries, totals)
-                _add_bm25_tf(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
+                sum_entries(scored, terms[i], ranges, entries, tfs)
+                _add_bm25_tf(tfs, weights[i], k1, scores[start : start + _PIECE_DOCS])
 
 
 @kernel
 def _read_for(
     searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array
 ) -> tuple[U32Array, I64Array]:
-    """Read the list of one of the terms; return those of the documents that have it, their t."""
+    """Read the list of one of the terms; return which of the documents have it, and their tfs."""
     bits = searched.bits
     matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
     add_docs(bits, docs)
     wanted = Wanted(bits, docs, True)
     count = scan(searched.scored, scored_term(plan, i), wanted, True, matched, scan_scratch())
     reset_bitset(bits, docs)
-    return matched.docs[:count], matched.totals[:count]
+    return matched.docs[:count], matched.tfs[:count]
 
 
 @kernel
@@ -219,8 +219,8 @@ def add_read(
 
     Its posting list is read.
     """
-    _, totals = _read_for(searched, plan, i, docs)
-    _add_bm25_tf(totals, plan.words.weights[i], searched.k1, scores)
+    _, tfs = _read_for(searched, plan, i, docs)
+    _add_bm25_tf(tfs, plan.words.weights[i], searched.k1, scores)
 
 
 @kernel
@@ -236,7 +236,7 @@ def _add_dense_where_present(
     having = np.empty(_PIECE_DOCS, np.uint32)
     firsts = np.empty(_PIECE_DOCS, np.int64)
     counts = np.empty(_PIECE_DOCS, np.uint16)
-    totals = np.empty(_PIECE_DOCS, np.int64)
+    tfs = np.empty(_PIECE_DOCS, np.int64)
     entries = scan_scratch().entries
     for first in range(0, len(docs), _PIECE_DOCS):
         piece = docs[first : first + _PIECE_DOCS]
@@ -245,9 +245,9 @@ def _add_dense_where_present(
             having[j] = piece[positions[j]]
         ranges = EntryRanges(having[:count], firsts, counts)
         find_entries(dense, dense_rank, num_docs, ranges.docs, firsts, counts)
-        sum_entries(searched.scored, plan.words.terms[i], ranges, entries, totals)
+        sum_entries(searched.scored, plan.words.terms[i], ranges, entries, tfs)
         for j in range(count):
-            scores[first + positions[j]] += bm25_tf(totals[j], weight, searched.k1)
+            scores[first + positions[j]] += bm25_tf(tfs[j], weight, searched.k1)
 
 
 @kernel
@@ -255,12 +255,12 @@ def _add_read_where_present(
     searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
 ) -> None:
     """Add to those of the documents that have a term what it scores in them, by its list."""
-    having, totals = _read_for(searched, plan, i, docs)
+    having, tfs = _read_for(searched, plan, i, docs)
     at = 0
     for j in range(len(having)):
         while docs[at] < having[j]:
             at += 1
-        scores[at] += bm25_tf(totals[j], plan.words.weights[i], searched.k1)
+        scores[at] += bm25_tf(tfs[j], plan.words.weights[i], searched.k1)
 
 
 @kernel
@@ -293,7 +293,7 @@ def _test_in_bitsets(searched: SearchedLists, plan: TermPlan, docs: U32Array) ->
 def _intersect(
     searched: SearchedLists, plan: TermPlan, wanted: Wanted, is_scored: bool
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents that have all terms; with `is_scored`, also the t of the last list read.
+    """Return the documents with all terms; with `is_scored`, also the tfs of the last list read.
 
     Bitset postings are not read as lists: they are intersected first, and the first list is read
     only for the documents that all of them have.
@@ -301,7 +301,7 @@ def _intersect(
     scored, bits = searched.scored, searched.bits
     dense_ranks, terms = plan.dense_ranks, plan.words.terms
     last = _last_read(dense_ranks)
-    totals = np.empty(0, np.int64)
+    tfs = np.empty(0, np.int64)
     # What is wanted of the next list: the documents listed so far, or else those of a bitset.
     is_listed = wanted.is_listed
     docs = wanted.docs
@@ -312,7 +312,7 @@ def _intersect(
         else:
             allowed = find_members(searched.dense, dense_ranks, allowed, searched.num_docs)
             if last < 0:  # no list to read: this is the result
-                return list_all_docs(allowed, count_docs(allowed)), totals
+                return list_all_docs(allowed, count_docs(allowed)), tfs
     scratch = scan_scratch()
     for i in range(last + 1):
         if dense_ranks[i] >= 0:
@@ -323,7 +323,7 @@ def _intersect(
         more = np.empty(size + 1, np.uint32)
         is_scored_now = is_scored and i == last
         if is_scored_now:
-            totals = np.empty(size, np.int64)
+            tfs = np.empty(size, np.int64)
         if is_listed:
             add_docs(bits, docs)
         num_more = scan(
@@ -331,7 +331,7 @@ def _intersect(
             scored_term(plan, i),
             Wanted(bits if is_listed else allowed, docs, is_listed),
             is_scored_now,
-            Matched(more, totals),
+            Matched(more, tfs),
             scratch,
         )
         if is_listed:
@@ -340,7 +340,7 @@ def _intersect(
         is_listed = True
         if num_more == 0:
             break
-    return docs, totals
+    return docs, tfs
 
 
 @kernel
@@ -348,14 +348,14 @@ def match_terms(
     searched: SearchedLists, plan: TermPlan, wanted: Wanted, is_scored: bool
 ) -> tuple[U32Array, I64Array]:
     """Return the documents with all terms, and what the terms without bitset postings score."""
-    docs, totals = _intersect(searched, plan, wanted, is_scored)
+    docs, tfs = _intersect(searched, plan, wanted, is_scored)
     scores = np.zeros(len(docs) if is_scored else 0, np.int64)
     if len(scores) == 0:
         return docs, scores
     dense_ranks = plan.dense_ranks
     last = _last_read(dense_ranks)
     if last >= 0:
-        _add_bm25_tf(totals, plan.words.weights[last], searched.k1, scores)
+        _add_bm25_tf(tfs, plan.words.weights[last], searched.k1, scores)
     # All documents are known now: read the earlier lists again for them, this time for scores.
     for i in range(last):
         if dense_ranks[i] < 0:

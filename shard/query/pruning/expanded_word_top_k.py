@@ -113,10 +113,10 @@ class _Norms(NamedTuple):
 
 @arguments
 class _Found(NamedTuple):
-    """Documents with their t, and room for more."""
+    """Documents with their weighted tfs, and room for more."""
 
     docs: NDArray[np.uint32]
-    ts: NDArray[np.int64]
+    tfs: NDArray[np.int64]
 
 
 @arguments
@@ -202,7 +202,7 @@ def _score_block(
             continue
         t = _t_of(freq, tf_norms[row, length_code(lengths, row, int64(doc))], ratio)
         found.docs[num_found] = doc
-        found.ts[num_found] = t
+        found.tfs[num_found] = t
         num_found += t >= least
     return num_found
 
@@ -235,11 +235,11 @@ def _score_reaching(
             decode_docs(lists, cursor, docs)
             capacity = len(found.docs)
             if num_found + cursor.size > capacity:
-                found = _Found(grown(found.docs, 2 * capacity), grown(found.ts, 2 * capacity))
+                found = _Found(grown(found.docs, 2 * capacity), grown(found.tfs, 2 * capacity))
             num_found = _score_block(
                 scored, packing, docs[: cursor.size], ratio, reach, found, num_found
             )
-    return found.docs[:num_found], found.ts[:num_found]
+    return found.docs[:num_found], found.tfs[:num_found]
 
 
 @kernel
@@ -274,9 +274,9 @@ def _best_of_word(
     least = int64(0)
     if len(docs) >= k:
         least = _least_reaching(kth_greatest(scores, k), weight, k1)
-    more, ts = _score_reaching(scored, weighed, _Reach(single, norms, least))
+    more, tfs = _score_reaching(scored, weighed, _Reach(single, norms, least))
     all_docs = np.concatenate((docs, more))
-    all_scores = np.concatenate((scores, ts))
+    all_scores = np.concatenate((scores, tfs))
     for i in range(len(docs), len(all_docs)):
         all_scores[i] = bm25_tf(all_scores[i], weight, k1)
     return best_of(all_docs, all_scores, k)

@@ -110,12 +110,12 @@ class Champions(NamedTuple):
 
     Attributes:
         docs: ascending.
-        totals: their t.
+        tfs: their weighted tfs.
         reach: no other document has a greater t.
     """
 
     docs: NDArray[np.uint32]
-    totals: NDArray[np.int64]
+    tfs: NDArray[np.int64]
     reach: int
 
 
@@ -134,7 +134,7 @@ class KeptChampions(NamedTuple):
     def num_bytes(self) -> int:
         """Bytes that it takes, with its place in `Bounds`."""
         found = self.champions
-        return _KEPT_BYTES + (0 if found is None else found.docs.nbytes + found.totals.nbytes)
+        return _KEPT_BYTES + (0 if found is None else found.docs.nbytes + found.tfs.nbytes)
 
 
 @kernel(allocates=False)
@@ -203,7 +203,7 @@ def docs_in_groups(members: U64Array, is_chosen: BoolArray) -> U32Array:
 
 @kernel
 def _bound_blocks(scored: ScoredLists, term: ScoredTerm, bounds: I64Array) -> None:
-    """Write, for each block of a term, the greatest t of the documents that begin in it."""
+    """Write the greatest weighted tf of the documents that begin in each block of a term."""
     lists, lengths, tf_norms, row_classes = scored
     postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)

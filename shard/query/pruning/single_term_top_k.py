@@ -107,10 +107,10 @@ def _last_doc(lists: PostingLists, term: int, block: int, docs: U32Array) -> int
 
 
 @kernel
-def _t_of_blocks(
+def _tfs_of_blocks(
     searched: SearchedLists, bounded: _Bounded, least: int, greatest: int, allowed: U64Array
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents that begin in blocks with bounds from `least` to `greatest`; their t.
+    """Return the documents that begin in blocks with bounds from `least` to `greatest`; their tfs.
 
     A document has an entry per field, one after the other. Those of the last one of a block may run
     into the next block, so the first entries of a block may belong to a document that begins in the
@@ -124,7 +124,7 @@ def _t_of_blocks(
     for block in range(num_blocks):
         num_chosen += is_chosen[block]
     docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
-    totals = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.int64)
+    tfs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.int64)
     (read_docs, picked), entries = scratch = scan_scratch()
     found = 0
     current = int64(-1)  # the last document of the block before, if it matters
@@ -148,7 +148,7 @@ def _t_of_blocks(
                 if not is_open:
                     break
                 docs[found] = doc
-                totals[found] = 0
+                tfs[found] = 0
                 found += 1
                 current = doc
             if is_open:
@@ -157,14 +157,14 @@ def _t_of_blocks(
                 entries.bits[num_entries] = packing.first + picked[p] * packing.width
                 entries.packings[num_entries] = widths
                 num_entries += 1
-        add_tf_norms(searched.scored, entries, num_entries, totals)
+        add_tf_norms(searched.scored, entries, num_entries, tfs)
     # Leave out documents that have the term in no searched field.
     num_kept = 0
     for i in range(found):
         docs[num_kept] = docs[i]
-        totals[num_kept] = totals[i]
-        num_kept += totals[i] > 0
-    return docs[:num_kept], totals[:num_kept]
+        tfs[num_kept] = tfs[i]
+        num_kept += tfs[i] > 0
+    return docs[:num_kept], tfs[:num_kept]
 
 
 @kernel
@@ -172,10 +172,10 @@ def _score_blocks(
     searched: SearchedLists, bounded: _Bounded, least: int, greatest: int, allowed: U64Array
 ) -> tuple[U32Array, I64Array]:
     """Return the documents that begin in blocks with bounds from `least` to `greatest`; scores."""
-    docs, totals = _t_of_blocks(searched, bounded, least, greatest, allowed)
-    for i in range(len(totals)):
-        totals[i] = bm25_tf(totals[i], bounded.weight, searched.k1)
-    return docs, totals
+    docs, scores = _tfs_of_blocks(searched, bounded, least, greatest, allowed)
+    for i in range(len(scores)):
+        scores[i] = bm25_tf(scores[i], bounded.weight, searched.k1)
+    return docs, scores
 
 
 @kernel(allocates=False)
@@ -228,16 +228,16 @@ def _best_of_term(
 
 @kernel
 def _champions(searched: SearchedLists, bounded: _Bounded) -> tuple[U32Array, I64Array, int]:
-    """Return the documents with the greatest t, and these; the greatest t of all others."""
+    """Return the documents with the greatest weighted tfs; these; the greatest of all others."""
     of_blocks = bounded.bounds.of_blocks
     least = kth_greatest(of_blocks, min(NUM_CHAMPIONS, len(of_blocks)))
-    docs, totals = _t_of_blocks(searched, bounded, least, GREATEST, np.empty(0, np.uint64))
+    docs, tfs = _tfs_of_blocks(searched, bounded, least, GREATEST, np.empty(0, np.uint64))
     reach = int64((least - 1) * bounded.bounds.drift) + 1  # of documents in other blocks
-    if len(totals) > 0:
+    if len(tfs) > 0:
         # Those that tie for the last place are left out: they may be many.
-        reach = max(reach, kth_greatest(totals, min(NUM_CHAMPIONS, len(totals))))
-    docs, totals = pick(docs, totals, reach + 1, GREATEST, totals)
-    return docs, totals, reach
+        reach = max(reach, kth_greatest(tfs, min(NUM_CHAMPIONS, len(tfs))))
+    docs, tfs = pick(docs, tfs, reach + 1, GREATEST, tfs)
+    return docs, tfs, reach
 
 
 @kernel
@@ -253,7 +253,7 @@ def _best_champions(
     others = bm25_tf(champions.reach, weight, k1)
     num_certain = 0
     for i in range(len(champions.docs)):
-        score = bm25_tf(champions.totals[i], weight, k1)
+        score = bm25_tf(champions.tfs[i], weight, k1)
         docs[num_certain] = champions.docs[i]
         scores[num_certain] = score
         is_allowed = len(allowed) == 0 or has_bit(allowed, champions.docs[i])

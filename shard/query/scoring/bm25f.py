@@ -1,6 +1,7 @@
 """BM25F over posting lists: the score of a word in each document that has it.
 
-For a word and a document, over the terms that match the word and the fields of the query:
+For a word and a document, over the terms that match the word and the fields of the query, t is the
+*weighted tf* (`tfs`, of several documents):
 
     t     =  Σ  r_kind · freq · weight_field / (1 - b + b · length / average_length_field)
     score =  w · t / (t + k1)
@@ -133,12 +134,12 @@ class Cells(NamedTuple):
     """One accumulator per document.
 
     Attributes:
-        totals: by document: 0 (clean), or 5 - tier in the upper bits and t in units of 2^-24 in the
+        values: by document: 0 (clean), or 5 - tier in the upper bits and t in units of 2^-24 in the
             lower ones. One number rather than two, since every cell visited is a cache miss.
         touched: bitset of those in use.
     """
 
-    totals: NDArray[np.int64]
+    values: NDArray[np.int64]
     touched: NDArray[np.uint64]
 
 
@@ -325,7 +326,7 @@ def _add_terms(
                 i = picked[p]
                 doc = int64(docs[i])
                 # Terms come best tier first: a document that has a better tier ignores this term.
-                cell = cells.totals[doc]
+                cell = cells.values[doc]
                 if cell >> _TIER_SHIFT > rank:
                     continue
                 field, freq = decode_entry(lists.postings, packing, i)
@@ -339,7 +340,7 @@ def _add_terms(
                     # First entry of the document: its cell takes this tier.
                     cell = rank << _TIER_SHIFT
                     set_bit(cells.touched, doc)
-                cells.totals[doc] = _plus(cell, int64(freq * tf_norm * ratio + 0.5))
+                cells.values[doc] = _plus(cell, int64(freq * tf_norm * ratio + 0.5))
 
 
 @kernel(allocates=False)
@@ -358,16 +359,16 @@ def add_entries(
         tf_norm = scored.tf_norms[row, length_code(lengths, row, doc)]
         if tf_norm == 0.0:
             continue
-        cell = cells.totals[doc]
+        cell = cells.values[doc]
         if cell == 0:
             cell = int64(NUM_TIERS) << _TIER_SHIFT
             set_bit(cells.touched, doc)
-        cells.totals[doc] = _plus(cell, int64(freqs[i] * tf_norm * ratio + 0.5))
+        cells.values[doc] = _plus(cell, int64(freqs[i] * tf_norm * ratio + 0.5))
 
 
 @kernel(allocates=False)
-def _sum_entries(scored: ScoredLists, entries: Entries, docs: U32Array, totals: I64Array) -> int:
-    """Write the documents of entries, each once, with the sums of their t; return how many."""
+def _sum_entries(scored: ScoredLists, entries: Entries, docs: U32Array, tfs: I64Array) -> int:
+    """Write the documents of entries, each once, with their weighted tfs; return how many."""
     lengths = scored.lengths
     found = 0
     for i in range(len(entries.docs)):
@@ -378,9 +379,9 @@ def _sum_entries(scored: ScoredLists, entries: Entries, docs: U32Array, totals: 
             continue
         if found == 0 or docs[found - 1] != doc:
             docs[found] = doc
-            totals[found] = 0
+            tfs[found] = 0
             found += 1
-        totals[found - 1] += int64(entries.freqs[i] * tf_norm + 0.5)
+        tfs[found - 1] += int64(entries.freqs[i] * tf_norm + 0.5)
     return found
 
 
@@ -417,15 +418,15 @@ def take_scores(
     docs: U32Array, weights: F64Array, k1: float, cells: Cells
 ) -> tuple[I64Array, U8Array]:
     """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
-    totals, touched = cells
+    values, touched = cells
     scores = np.empty(len(docs), np.int64)
     tiers = np.empty(len(docs), np.uint8)
     for i in range(len(docs)):
         doc = docs[i]
-        cell = totals[doc]
+        cell = values[doc]
         tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
         scores[i] = cell & T_MAX
-        totals[doc] = 0
+        values[doc] = 0
         touched[doc >> uint32(6)] = 0
     # A separate loop, so that the compiler vectorizes the division.
     for i in range(len(docs)):

@@ -136,8 +136,8 @@ def test_champions_answer_instead_of_the_list(segment: Segment, registry: FieldR
     champions = bounds.champions[term].champions
     assert champions is not None
     assert 10 <= len(champions.docs) < NUM_CHAMPIONS + 1
-    assert champions.totals.min() > champions.reach
-    assert bounds.num_bytes == num_bytes + champions.docs.nbytes + champions.totals.nbytes
+    assert champions.tfs.min() > champions.reach
+    assert bounds.num_bytes == num_bytes + champions.docs.nbytes + champions.tfs.nbytes
 
     # What the list says does not matter: with other champions, there are other hits.
     others = champions._replace(docs=champions.docs[::-1].copy() + 1)
