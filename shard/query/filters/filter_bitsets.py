@@ -117,18 +117,16 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return complement(resolve(snapshot, view, child), view.segment.num_docs)
         case Exists(field=path):
             return _exists(snapshot, view, path)
-        case GeoRadius() | GeoBox() | GeoPolygon() | Same() | NumElements():
-            return _resolve_objects(snapshot, view, condition)
+        case GeoRadius() | GeoBox() | GeoPolygon() | Same() | NumElements() | Under():
+            return _resolve_cached(snapshot, view, condition)
         case IsNull(field=path):
-            return _rows(snapshot, view, path, (Aspect.NULL,))
+            return _with_aspects(snapshot, view, path, (Aspect.NULL,))
         case IsEmpty(field=path):
-            return _rows(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
+            return _with_aspects(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
         case Ids(ids=ids):
             return bitset_of(docs_with_ids(snapshot, view, ids)[1], view.segment.num_docs)
         case StartsWith() | Contains():
             return _resolve_leaf(snapshot, view, condition)
-        case Under():
-            return _under(snapshot, view, condition)
         case _:
             assert_never(condition)
 
@@ -276,10 +274,10 @@ def _add_owners(elements: U64Array, owners: U32Array, bitset: U64Array) -> None:
             word &= word - uint64(1)
 
 
-def _resolve_objects(
-    snapshot: Snapshot, view: SegmentView, condition: Area | Same | NumElements
+def _resolve_cached(
+    snapshot: Snapshot, view: SegmentView, condition: Area | Same | NumElements | Under
 ) -> NDArray[np.uint64]:
-    """Resolve a condition on points or elements, through the filter cache."""
+    """Resolve a condition on points, elements or nodes of a tree, through the filter cache."""
     segment = view.segment
     key = (segment.uid, condition, None)
     kept: NDArray[Any] | None = FILTER_CACHE.get(key)
@@ -289,9 +287,11 @@ def _resolve_objects(
         case Same():
             bitset = _with_element(snapshot, segment, condition)
         case NumElements():
-            bitset = _with_elements(snapshot, segment, condition)
+            bitset = _with_num_elements(snapshot, segment, condition)
         case GeoRadius() | GeoBox() | GeoPolygon():
             bitset = _with_point(snapshot, segment, condition)
+        case Under():
+            bitset = _with_node(snapshot, segment, condition)
         case _:
             assert_never(condition)
     kept = _packed(bitset)
@@ -299,15 +299,11 @@ def _resolve_objects(
     return bitset
 
 
-def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[np.uint64]:
+def _with_node(snapshot: Snapshot, segment: Segment, condition: Under) -> NDArray[np.uint64]:
     """Return the documents that have one of some nodes of a tree, or a value under one."""
-    key = (view.segment.uid, condition, None)
-    kept: NDArray[Any] | None = FILTER_CACHE.get(key)
-    if kept is not None:
-        return _unpacked(kept, view.segment.num_docs)
-    bitset = empty_bitset(view.segment.num_docs)
+    bitset = empty_bitset(segment.num_docs)
     number = snapshot.registry.number(condition.field)
-    column = None if number is None else facet_column(view.segment, number)
+    column = None if number is None else facet_column(segment, number)
     if column is not None and condition.field in snapshot.dictionaries:
         # Not all keys of the dictionary: a write makes a segment of few of them.
         values = column.numbers()
@@ -317,8 +313,6 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
         column.add_docs_with(
             values[[one in nodes or one.startswith(beginnings) for one in keys]], bitset
         )
-    kept = _packed(bitset)
-    FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
     return bitset
 
 
@@ -342,7 +336,7 @@ def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDAr
     return bitset
 
 
-def _with_elements(
+def _with_num_elements(
     snapshot: Snapshot, segment: Segment, condition: NumElements
 ) -> NDArray[np.uint64]:
     """Return the documents whose number of elements, or of values of a facet, is in range."""
@@ -362,7 +356,7 @@ def _with_elements(
 # --- presence -----------------------------------------------------------------------------------
 
 
-def _rows(
+def _with_aspects(
     snapshot: Snapshot, view: SegmentView, path: str, aspects: Iterable[Aspect]
 ) -> NDArray[np.uint64]:
     bitset = empty_bitset(view.segment.num_docs)
@@ -378,7 +372,7 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
 
     An object has no values of its own: it exists if one of its keys does, even if that key is null.
     """
-    bitset = _rows(snapshot, view, path, (Aspect.EXISTS,))
+    bitset = _with_aspects(snapshot, view, path, (Aspect.EXISTS,))
     presence = presence_of(view.segment)
     for field in _fields_inside(snapshot, path):
         for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
