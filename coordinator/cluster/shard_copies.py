@@ -159,13 +159,13 @@ class PlacedShard:
         """Choose the copy to read from."""
         serving = [host for host in self._placed.hosts if host.kept_from(self.shard) is not None]
         current = self.host
-        if current is None or current not in serving or self._shall_leave(current, serving):
+        if current is None or current not in serving or self._should_leave(current, serving):
             current = max(serving, key=self._preference, default=None)
         if current is not self.host:
             self._behind_since = None
         self.host = current
 
-    def _shall_leave(self, current: ShardHost, serving: Sequence[ShardHost]) -> bool:
+    def _should_leave(self, current: ShardHost, serving: Sequence[ShardHost]) -> bool:
         """Return whether another copy is to be read.
 
         Args:

@@ -89,17 +89,17 @@ class Supervisor:
 
     Args:
         settings: of the service.
-        with_service: called once the processes are started, to fill the service (the demo does),
-            which is not ready before. If it raises, the service stops.
+        fill: called once the processes are started, to fill the service (the demo does), which is
+            not ready before. If it raises, the service stops.
     """
 
     def __init__(
-        self, settings: Settings, with_service: Callable[[], Awaitable[None]] | None = None
+        self, settings: Settings, fill: Callable[[], Awaitable[None]] | None = None
     ) -> None:
         self._settings = settings
-        self._with_service = with_service
+        self._fill = fill
         self._pipe = -1
-        self._filling_pipe, self._filling_end = os.pipe() if with_service else (-1, -1)
+        self._filling_pipe, self._filling_end = os.pipe() if fill else (-1, -1)
         self._shards: dict[int, Child] = {}
         self._ending: dict[int, Child] = {}
         """Shards that have left this host."""
@@ -128,8 +128,8 @@ class Supervisor:
             f"shard {shard}", partial(self._fork_server.make, SHARD, arguments, (self._pipe,))
         )
 
-    def _fit_shards(self) -> None:
-        """Start and end shard processes, on hosts to which shards can be moved."""
+    def _start_and_end_placed_shards(self) -> None:
+        """Start and end shard processes where shards can be moved between hosts."""
         try:
             wanted = shards_to_run(self._settings)
         except DataDirectoryError as error:
@@ -176,16 +176,16 @@ class Supervisor:
             loop.add_signal_handler(signal.SIGUSR1, self._wake.set)
         pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
         self._start_children(pipe, lock)
-        using = asyncio.ensure_future(self._use()) if self._with_service else None
+        filling = asyncio.ensure_future(self._fill_service()) if self._fill else None
         try:
             while not self._is_stopping:
                 await self._wake.wait()
                 self._wake.clear()
                 self._look_after_children()
         finally:
-            if using is not None:
-                using.cancel()
-                await asyncio.gather(using, return_exceptions=True)
+            if filling is not None:
+                filling.cancel()
+                await asyncio.gather(filling, return_exceptions=True)
             await self._stop_children()
             startup_listener.end()
             if self._slots is not None:
@@ -309,11 +309,11 @@ class Supervisor:
             await waiting
         return not self._is_stopping
 
-    async def _use(self) -> None:
-        """Run `with_service`; if it fails, stop the service."""
-        assert self._with_service is not None
+    async def _fill_service(self) -> None:
+        """Run `fill`; if it fails, stop the service."""
+        assert self._fill is not None
         try:
-            await self._with_service()
+            await self._fill()
         except CommandError as error:  # the service said why; its user can mend it
             print(f"facetd: {error}", file=sys.stderr)
             self._give_up()
@@ -342,7 +342,7 @@ class Supervisor:
         assert self._fork_server is not None
         self._fork_server.poll()
         if self._settings.has_placed_shards:
-            self._fit_shards()
+            self._start_and_end_placed_shards()
         for child in self._children:
             status = child.reap()
             if status is None:

@@ -184,10 +184,10 @@ def _hits_of_page(
     if parameters.pins:
         pinned = pinned_on_page(answers, outcome.total, parameters.pins, num_before, limit)
         limit -= len(pinned.hits)
-    sort, is_newest_first = parameters.sort, parameters.is_place_descending
+    sort, is_place_descending = parameters.sort, parameters.is_place_descending
     first = max(offset - pinned.num_before, 0)
-    others = merge_hits(answers, sort, is_newest_first, first, limit, parameters.distinct)
-    if not are_all_sent and lacks_hits(answers, others, sort, is_newest_first, limit):
+    others = merge_hits(answers, sort, is_place_descending, first, limit, parameters.distinct)
+    if not are_all_sent and lacks_hits(answers, others, sort, is_place_descending, limit):
         return None
     return pinned.among(others) if pinned.hits else others
 

@@ -1,7 +1,7 @@
 """Plans a write group: which documents it stores and which it removes, before anything is written.
 
-Large groups of plain items are planned as arrays (`_at_once`), all others operation by operation
-(`_singly`, by the rules of `write_operation_effects`).
+Large groups of plain items are planned as arrays (`_plan_as_arrays`), all others operation by
+operation (`_plan_singly`, by the rules of `write_operation_effects`).
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ class GroupPlanner:
         is_plain = not (request.versions or request.records)
         is_plain = is_plain and request.operations.count(Operation.PUT) == len(sizes)
         if is_plain and len(sizes) > PLAN_SINGLY_MAX:
-            planned = self._at_once(additions, base)
+            planned = self._plan_as_arrays(additions, base)
             if planned is not None:
                 return planned
-        return self._singly(request, additions, base)
+        return self._plan_singly(request, additions, base)
 
-    def _at_once(self, additions: Additions, base: Snapshot) -> Planned | None:
+    def _plan_as_arrays(self, additions: Additions, base: Snapshot) -> Planned | None:
         """Plan items of different ids as arrays; None if an id comes twice."""
         extraction = self._partition.generation.builder.extract(
             additions.payload, additions.starts, additions.ends
@@ -168,7 +168,7 @@ class GroupPlanner:
             return True
         return is_item_of(document, id)
 
-    def _singly(self, request: ApplyRequest, additions: Additions, base: Snapshot) -> Planned:
+    def _plan_singly(self, request: ApplyRequest, additions: Additions, base: Snapshot) -> Planned:
         """Plan operations one after the other."""
         spans = zip(additions.starts.tolist(), additions.ends.tolist(), strict=True)
         changes = [

@@ -68,7 +68,7 @@ WAITING_FACTOR = 2
 OPEN_SEGMENT_DOCS_MAX = 32
 OPEN_SEGMENT_BYTES_MAX = 256 << 10
 """Bound of the open segment: rebuilding it takes 0.25 ms."""
-IN_TURN_DOCS_MAX = 64
+BUILT_FIRST_DOCS_MAX = 64
 """Additions that are indexed, then committed; more are indexed and committed in parallel."""
 PURGE_RECORDS_MAX = 1_000
 """Records purged in one commit; other groups wait for it."""
@@ -159,7 +159,8 @@ class Writer:
         partition.advance(request.horizon)
         self._check_room(request)
         planned = self._planner.plan(request, partition.newest)
-        carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
+        is_small = _is_small(planned.additions)
+        carry_out = self._build_then_commit if is_small else self._build_while_committing
         committed, built = carry_out(request, planned, first)
         fault("writer.index")
         try:
@@ -172,7 +173,7 @@ class Writer:
             self._name_file()
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
-    def _in_turn(
+    def _build_then_commit(
         self, request: ApplyRequest, planned: Planned, first: int
     ) -> tuple[_Committed, _Built]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
@@ -186,7 +187,7 @@ class Writer:
             self._discard(built)
             raise
 
-    def _at_once(
+    def _build_while_committing(
         self, request: ApplyRequest, planned: Planned, first: int
     ) -> tuple[_Committed, _Built]:
         """Build while another thread commits."""
@@ -480,7 +481,9 @@ class Writer:
 
 
 def _is_small(additions: Additions) -> bool:
-    return additions.count <= IN_TURN_DOCS_MAX and len(additions.payload) <= OPEN_SEGMENT_BYTES_MAX
+    return (
+        additions.count <= BUILT_FIRST_DOCS_MAX and len(additions.payload) <= OPEN_SEGMENT_BYTES_MAX
+    )
 
 
 def _fits_open_segment(open_segment: Additions, additions: Additions) -> bool:

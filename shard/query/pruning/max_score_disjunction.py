@@ -110,7 +110,7 @@ class _Candidates(NamedTuple):
 
 
 @kernel
-def _list_stratum(members: _Members, num_terms: int, stratum: int) -> U64Array:
+def _docs_of_stratum(members: _Members, num_terms: int, stratum: int) -> U64Array:
     """Return the bitset of the documents that have exactly the terms of a bit mask."""
     size = len(members.of_any)
     bitset = np.full(size, ~uint64(0))
@@ -304,7 +304,7 @@ def _best_of_any(
             break
         uppers[stratum] = -1
         bonus = bonuses[stratum]
-        left = _list_stratum(members, len(terms), stratum)
+        left = _docs_of_stratum(members, len(terms), stratum)
         num_left = count_docs(left)
         if num_left * _FEW_DOCS_SHARE < searched.num_docs:
             more = list_all_docs(left, num_left)

@@ -78,7 +78,7 @@ class _ClauseCells(NamedTuple):
 
 
 @kernel
-def _add_up(result: ScoredDocs, more: ScoredDocs) -> tuple[I64Array, U8Array]:
+def _sum_scores(result: ScoredDocs, more: ScoredDocs) -> tuple[I64Array, U8Array]:
     """Return summed scores and the worse tiers, by document of `more`, a subset of `result`."""
     docs, scores, tiers = result
     more_docs, more_scores, more_tiers = more
@@ -142,7 +142,7 @@ def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
 
 def _joined(result: ScoredDocs, more: ScoredDocs) -> ScoredDocs:
     """Return the documents of the second result, a subset of the first, with both scores added."""
-    scores, tiers = _add_up(result, more)
+    scores, tiers = _sum_scores(result, more)
     return ScoredDocs(more.docs, scores, tiers)
 
 

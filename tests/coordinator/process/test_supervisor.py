@@ -403,7 +403,7 @@ async def test_only_a_shard_that_the_host_holds_stops_it_if_it_cannot_start(
     supervisor = Supervisor(settings)
     fork_server: Any = SimpleNamespace(poll=lambda: None, make=lambda *_: _Ended(0))
     supervisor._fork_server = fork_server
-    supervisor._fit_shards()
+    supervisor._start_and_end_placed_shards()
     child = supervisor._shards[shard]
     child.process = _Ended(EXIT_CANNOT_START)
     supervisor._look_after_children()

@@ -18,7 +18,7 @@ from common.shard_settings import ShardSettings
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.write_group_planner import PLAN_SINGLY_MAX
-from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
+from shard.partition.writer import BUILT_FIRST_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.change_source_positions import read_positions
 from shard.storage.lmdb_environment import Environment, SubDatabase
@@ -317,7 +317,7 @@ def test_the_process_ends_if_a_committed_group_cannot_be_shown(
     assert shard.live() == {"1": {"id": 1}}
 
 
-@pytest.mark.parametrize("num_items", [IN_TURN_DOCS_MAX, IN_TURN_DOCS_MAX + 1])
+@pytest.mark.parametrize("num_items", [BUILT_FIRST_DOCS_MAX, BUILT_FIRST_DOCS_MAX + 1])
 def test_the_file_of_a_group_that_was_not_committed_is_removed(
     shard: Shard, monkeypatch: pytest.MonkeyPatch, num_items: int
 ) -> None:
