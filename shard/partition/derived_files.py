@@ -23,7 +23,7 @@ from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.structures_per_configuration import Generation
 from shard.segment.builder.segment_merge import merge_to_file
-from shard.segment.columns.text_ordinal_columns import adopt_texts
+from shard.segment.columns.text_ordinal_files import adopt_texts
 from shard.segment.merge_allocator import MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.segment_file import DamagedSegment

@@ -34,7 +34,7 @@ from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
 from shard.segment.columns.columns_carried_over_merges import carry_columns, view_of_merged
-from shard.segment.columns.text_ordinal_columns import adopt_texts, texts_to_write
+from shard.segment.columns.text_ordinal_files import adopt_texts, texts_to_write
 from shard.segment.columns.text_ordinal_preparation import is_prepared, prepare_texts, set_prepared
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator

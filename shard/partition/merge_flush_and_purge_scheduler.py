@@ -34,7 +34,7 @@ from shard.caches.lru_cache import (
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.segment.columns.text_ordinal_columns import has_texts_to_write
+from shard.segment.columns.text_ordinal_files import has_texts_to_write
 
 RETRY_SECONDS = 10.0
 """Pause after a full disk."""

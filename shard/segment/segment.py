@@ -12,7 +12,7 @@ bytes.
     presence.*                  presence_and_value_kinds
     geo.<field number>.*        geo_columns
     nested.<field number>.*     nested_elements
-    texts.*                     text_ordinal_columns, in files of their own
+    texts.*                     text_ordinal_files, in files of their own
 
 A segment lives in memory only (a batch that was just written) or in a file (`segment_file`), which
 it maps. The mapping is private and copy-on-write, so its arrays have the same (writable) type as
@@ -90,7 +90,7 @@ class Segment:
         checksum: of the file, in hexadecimal; empty while the segment lives in memory.
         caches: structures that readers build lazily and that depend on the segment only.
         text_files: by field: the file that has its text column, of those that have been made
-            (`text_ordinal_columns`).
+            (`text_ordinal_files`).
     """
 
     __slots__ = (

@@ -6,8 +6,9 @@ facet_columns      document ↔ facet values; made by facet_column_builder and
                    facet_column_merge, counted by code_counting
 facet_rows         the codes of several facets of a document together
 number_columns     document → numbers, exact
-text_ordinal_columns  document → texts, as ranks
-text_ordinal_preparation  those that are made before a search needs them
+text_ordinal_columns  document → texts, as ranks; after a merge: text_ordinal_merge; on disk:
+                   text_ordinal_files; made before a search needs them:
+                   text_ordinal_preparation
 iso_dates          dates among texts: when they are
 cached_date_seconds  the same as a column of seconds, for boosts
 sort_columns       document → a key that compares as an integer

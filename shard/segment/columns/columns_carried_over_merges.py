@@ -7,7 +7,7 @@ stored documents were read. Instead, the merger makes those that are cached for 
 from theirs, the others as a search would.
 
 A column that no search uses any more is carried until the LRU cache drops it. Texts of large
-segments are in files as well (`text_ordinal_columns`): a start has those of the process before, and
+segments are in files as well (`text_ordinal_files`): a start has those of the process before, and
 merges carry them for good.
 """
 
@@ -23,7 +23,8 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
-from shard.segment.columns.text_ordinal_columns import merge_texts, needs_documents, text_column
+from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
+from shard.segment.columns.text_ordinal_merge import merge_texts
 from shard.segment.snapshot import SegmentView
 
 if TYPE_CHECKING:

@@ -6,14 +6,10 @@ two sources:
     a facet with only texts    the facet dictionary: ranks mean the same in all segments; no cost
     any other field            the stored documents: extracted once, 1.5 s for 500,000 documents,
                                then kept in the LRU cache, and in a file beside that of the
-                               segment; a merge of segments merges them too, so that no search
-                               waits for them again, nor after a start. Those that searches are
-                               likely to need are made while the index is idle
-                               (`text_ordinal_preparation`)
-
-    texts.codes, texts.starts      as those of a facet column; code - 1 is the rank of a text
-    texts.keys, texts.offsets      the texts by rank
-    texts.deleted                  documents that were deleted by then, and are left out
+                               segment (`text_ordinal_files`); a merge of segments merges them too
+                               (`text_ordinal_merge`), so that no search waits for them again, nor
+                               after a start. Those that searches are likely to need are made while
+                               the index is idle (`text_ordinal_preparation`)
 
 A collation other than the code point order ranks the same numbers differently; these ranks are
 cached as well.
@@ -23,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -34,7 +30,7 @@ from common.analysis.collation_names import CODE_POINTS
 from common.facet_dictionary import FacetDictionary
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
-from common.kernels.types import I64Array, U8Array, U32Array, int64, uint32
+from common.kernels.types import I64Array, U8Array, U32Array, uint32
 from common.key_arena import KeyArena
 from common.string_sort_kernels import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
@@ -61,12 +57,10 @@ _COLLATED_FAST_LENGTH: Final = 10_000
 search collates theirs again."""
 _CHUNK_DOCS: Final = 4_096
 """Documents read at a time to build a text column; bounds the memory for their bytes."""
-FILE_DOCS_MIN: Final = 20_000
-"""Texts of segments with fewer documents are not worth a file: they are extracted in 60 ms."""
-
-
+IN_FILE: Final = "texts"
+"""Key of the column among what is derived of its file."""
 _PREFETCHED: Final = 16
-"""A key is requested from memory while so many before it are copied."""
+"""How many keys ahead of the one that is copied are prefetched."""
 
 
 @kernel
@@ -84,37 +78,6 @@ def _arrange_keys(
         for position in range(length):
             out[at + position] = keys[start + position]
         out_offsets[i + 1] = at + length
-
-
-@kernel(allocates=False)
-def _rank_distinct(keys: U8Array, offsets: I64Array, order: U32Array, ranks: U32Array) -> int:
-    """Write the rank of each key; keep one of equal keys in `order`. Return how many remain.
-
-    Args:
-        keys: their bytes.
-        offsets: where each begins, with a sentinel.
-        order: numbers in the order of their keys; changed.
-        ranks: output, by number.
-    """
-    count = int64(0)
-    for i in range(len(order)):
-        number = int64(order[i])
-        start = offsets[number]
-        length = offsets[number + 1] - start
-        is_new = True
-        if count > 0:
-            last = int64(order[count - 1])
-            last_start = offsets[last]
-            if offsets[last + 1] - last_start == length:
-                at = int64(0)
-                while at < length and keys[start + at] == keys[last_start + at]:
-                    at += 1
-                is_new = at < length
-        if is_new:
-            order[count] = number
-            count += 1
-        ranks[number] = count - 1
-    return count
 
 
 _serials = itertools.count(1)
@@ -231,8 +194,8 @@ def sort_key_of(collation: str) -> Callable[[bytes], bytes]:
     return bytes if collation == CODE_POINTS else collator(collation).key
 
 
-class _StoredTexts(NamedTuple):
-    """A text column extracted from documents, and the documents that it does not cover."""
+class StoredTexts(NamedTuple):
+    """A text column that was extracted from documents, and the documents that it does not cover."""
 
     texts: TextColumn
     """Numbers are ranks."""
@@ -320,7 +283,7 @@ def text_column(
             texts = _cached_texts(view, field)
             if texts is None:
                 texts = _extract_texts(snapshot, view, field)
-                _keep(view.segment, field, _StoredTexts(texts, view.deleted))
+                keep_texts(view.segment, field, StoredTexts(texts, view.deleted))
     return texts if collation == CODE_POINTS else _collated(texts, collation, view.segment)
 
 
@@ -364,29 +327,31 @@ def _facet_identity(snapshot: Snapshot, field: int) -> tuple[int, int]:
 
 def _cached_texts(view: SegmentView, field: int) -> TextColumn | None:
     """Return the cached text column, if it covers all live documents of the view."""
-    stored = _cached(view, field)
+    stored = stored_texts(view, field)
     return None if stored is None else stored.texts
 
 
-def _cached(view: SegmentView, field: int) -> _StoredTexts | None:
+def stored_texts(view: SegmentView, field: int) -> StoredTexts | None:
+    """Return what was extracted before, cached or in a file, if it covers all live documents."""
     segment = view.segment
-    entry: _StoredTexts | None = COLUMN_CACHE.get(("texts", segment.uid, field))
+    entry: StoredTexts | None = COLUMN_CACHE.get(("texts", segment.uid, field))
     if entry is not None and _covers(entry, view):
         return entry
     file = segment.text_files.get(field)
-    if file is None or not _covers(file.caches[_IN_FILE], view):
+    if file is None or not _covers(file.caches[IN_FILE], view):
         return None
-    return _keep(segment, field, file.caches[_IN_FILE])  # the cache had dropped it
+    return keep_texts(segment, field, file.caches[IN_FILE])  # the cache had dropped it
 
 
-def _covers(entry: _StoredTexts, view: SegmentView) -> bool:
+def _covers(entry: StoredTexts, view: SegmentView) -> bool:
     """Return whether a column has the texts of all live documents of a view."""
     return entry.deleted is None or (
         view.deleted is not None and entry.deleted.issubset(view.deleted)
     )
 
 
-def _keep(segment: Segment, field: int, entry: _StoredTexts) -> _StoredTexts:
+def keep_texts(segment: Segment, field: int, entry: StoredTexts) -> StoredTexts:
+    """Cache the texts of a field of a segment; return them."""
     COLUMN_CACHE.put(("texts", segment.uid, field), entry, entry.texts.size, segment)
     return entry
 
@@ -465,8 +430,8 @@ class _Collected:
     def ranked(self, num_docs: int) -> TextColumn:
         """Return the column of them, in a segment of `num_docs`."""
         length = len(self._dictionary)
-        return _ranked(
-            _Pairs(np.concatenate(self._docs), np.concatenate(self._numbers)),
+        return ranked_column(
+            TextPairs(np.concatenate(self._docs), np.concatenate(self._numbers)),
             self._dictionary.arena(0, length),
             self._dictionary.order(length),
             self._dictionary.ranks(length),
@@ -474,7 +439,7 @@ class _Collected:
         )
 
 
-class _Pairs(NamedTuple):
+class TextPairs(NamedTuple):
     """The texts of documents, by number."""
 
     docs: NDArray[np.uint32]
@@ -482,8 +447,8 @@ class _Pairs(NamedTuple):
     numbers: NDArray[np.uint32]
 
 
-def _ranked(
-    pairs: _Pairs,
+def ranked_column(
+    pairs: TextPairs,
     arena: KeyArena,
     order: NDArray[np.uint32],
     ranks: NDArray[np.uint32],
@@ -499,7 +464,7 @@ def _ranked(
         num_docs: documents of the segment.
     """
     arrays = build_column(pairs.docs, ranks[pairs.numbers], num_docs)
-    arranged = _arranged(arena, order)
+    arranged = arranged_keys(arena, order)
     return TextColumn(
         FacetColumn(arrays, num_docs),
         arranged,
@@ -508,198 +473,10 @@ def _ranked(
     )
 
 
-def _arranged(arena: KeyArena, order: NDArray[np.uint32]) -> KeyArena:
+def arranged_keys(arena: KeyArena, order: NDArray[np.uint32]) -> KeyArena:
     """Return some keys in another order."""
     keys, offsets = arena
     sizes = offsets[order + np.uint32(1)] - offsets[order]
     arranged = KeyArena(np.empty(int(sizes.sum()), np.uint8), np.empty(len(order) + 1, np.int64))
     _arrange_keys(keys, offsets, order, *arranged)
     return arranged
-
-
-# --- merging
-
-
-def merge_texts(
-    snapshot: Snapshot,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: SegmentView,
-    fields: Sequence[int],
-) -> None:
-    """Cache the texts of some fields of a merged segment, where its parts have theirs.
-
-    Parts without, such as those written since the last search that used the field, are extracted;
-    if they have most of the documents, nothing is done.
-
-    Args:
-        snapshot: has the parts.
-        parts: that were merged.
-        doc_maps: by part: ordinal in the merged segment, or -1.
-        merged: the segment, without the documents deleted in the parts.
-        fields: their numbers.
-
-    Raises:
-        InternalError: item_corrupt, an item is damaged.
-
-    Cost: 0.5 µs a text.
-    """
-    wanted = [field for field in fields if _is_worth_merging(snapshot, parts, merged, field)]
-    extracted = [_extract_missing(snapshot, part, wanted) for part in parts]
-    for field in wanted:
-        having = [
-            (extracted[at].get(field) or _cached(part, field), doc_maps[at])
-            for at, part in enumerate(parts)
-            if presence_of(part.segment).kinds(field) & TEXT_KINDS
-        ]
-        stored = [(one, doc_map) for one, doc_map in having if one is not None]
-        if len(stored) < len(having):
-            continue  # the cache has just dropped one
-        texts = _merge_columns(
-            [one.texts for one, _ in stored],
-            [doc_map for _, doc_map in stored],
-            merged.segment.num_docs,
-        )
-        gone = [
-            doc_map[one.deleted.to_array()] for one, doc_map in stored if one.deleted is not None
-        ]
-        deleted = np.concatenate([np.zeros(0, np.int64), *gone])
-        deleted = deleted[deleted >= 0]
-        entry = _StoredTexts(texts, FrozenBitMap(deleted.tolist()) if len(deleted) else None)
-        _keep(merged.segment, field, entry)
-
-
-def _is_worth_merging(
-    snapshot: Snapshot, parts: Sequence[SegmentView], merged: SegmentView, field: int
-) -> bool:
-    """Return whether half of the documents are in parts whose texts need not be extracted."""
-    if not needs_documents(snapshot, merged, field):
-        return False
-    having = [part for part in parts if presence_of(part.segment).kinds(field) & TEXT_KINDS]
-    num_known = sum(part.num_docs for part in having if _cached(part, field) is not None)
-    return 2 * num_known >= sum(part.num_docs for part in having)
-
-
-def _extract_missing(
-    snapshot: Snapshot, part: SegmentView, fields: Sequence[int]
-) -> dict[int, _StoredTexts]:
-    """Extract the texts of those fields of a part that are not cached, in one pass."""
-    missing = [field for field in fields if needs_documents(snapshot, part, field)]
-    if not missing:
-        return {}
-    columns = extract_texts(snapshot, part, missing)
-    assert columns is not None
-    return {
-        field: _StoredTexts(texts, part.deleted)
-        for field, texts in zip(missing, columns, strict=True)
-    }
-
-
-def _merge_columns(
-    parts: Sequence[TextColumn], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> TextColumn:
-    """Merge columns; texts that only dropped documents have are left out."""
-    docs_parts, numbers_parts = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
-    keys_parts, sizes_parts = [np.zeros(0, np.uint8)], [np.zeros(1, np.int64)]
-    num_texts = 0
-    for texts, doc_map in zip(parts, doc_maps, strict=True):
-        docs, numbers = _pairs_of(texts.column)
-        docs = doc_map[docs]
-        numbers, docs = numbers[docs >= 0], docs[docs >= 0]
-        is_used = np.zeros(texts.num_values, np.bool_)
-        is_used[numbers] = True
-        used = _arranged(texts.arena, np.flatnonzero(is_used).astype(np.uint32))
-        docs_parts.append(docs.astype(np.uint32))
-        numbers_parts.append((num_texts - 1 + np.cumsum(is_used))[numbers].astype(np.uint32))
-        keys_parts.append(used.keys)
-        sizes_parts.append(np.diff(used.offsets))
-        num_texts += used.num_keys
-    # Rank them: equal texts of several parts are one.
-    arena = KeyArena(np.concatenate(keys_parts), np.cumsum(np.concatenate(sizes_parts)))
-    order = sort_keys(*arena)
-    ranks = np.empty(num_texts, np.uint32)
-    num_ranks = _rank_distinct(*arena, order, ranks)
-    pairs = _Pairs(np.concatenate(docs_parts), np.concatenate(numbers_parts))
-    return _ranked(pairs, arena, order[:num_ranks], ranks, num_docs)
-
-
-def _pairs_of(column: FacetColumn) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the documents and numbers of a column's texts, ascending by document."""
-    codes = column.codes
-    if column.is_single:
-        docs = np.flatnonzero(codes)
-        return docs, codes[docs].astype(np.int64) - 1
-    docs = np.repeat(np.arange(len(column.starts) - 1), np.diff(column.starts))
-    return docs, codes.astype(np.int64) - 1
-
-
-# --- files
-
-_IN_FILE: Final = "texts"
-"""What is derived of a file: its column."""
-
-
-def texts_to_write(segment: Segment) -> Iterator[tuple[int, Segment]]:
-    """Yield the columns of a segment that are cached, but in no file: field, arrays for a file."""
-    for field, entry in _not_in_files(segment):
-        yield field, _to_arrays(entry, segment.num_docs)
-
-
-def has_texts_to_write(snapshot: Snapshot) -> bool:
-    """Return whether searches have made columns that belong in files."""
-    return any(True for view in snapshot.views for _ in _not_in_files(view.segment))
-
-
-def _not_in_files(segment: Segment) -> Iterator[tuple[int, _StoredTexts]]:
-    """Yield the columns of a segment that are cached, but in no file, by field."""
-    if segment.path is None or segment.num_docs < FILE_DOCS_MIN:
-        return
-    for key in COLUMN_CACHE.keys_of(segment):
-        match key:
-            case ("texts", _, int(field)) if field not in segment.text_files:
-                entry: _StoredTexts | None = COLUMN_CACHE.get(key)
-                if entry is not None:
-                    yield field, entry
-
-
-def adopt_texts(segment: Segment, field: int, file: Segment) -> None:
-    """Let a segment have the texts of a field from a file; they take the place of cached ones."""
-    known: _StoredTexts | None = COLUMN_CACHE.get(("texts", segment.uid, field))
-    entry = _from_arrays(file, None if known is None else known.texts.identity)
-    file.caches[_IN_FILE] = entry
-    segment.text_files[field] = file
-    if known is not None:
-        _keep(segment, field, entry)
-
-
-def arrays_of(texts: TextColumn, view: SegmentView) -> Segment:
-    """Return the arrays of a column that was extracted from a view, for a file."""
-    return _to_arrays(_StoredTexts(texts, view.deleted), view.segment.num_docs)
-
-
-def _to_arrays(entry: _StoredTexts, num_docs: int) -> Segment:
-    """Return the arrays of a column; see the module's drawing."""
-    texts, deleted = entry
-    arrays = {
-        "texts.codes": texts.column.codes,
-        "texts.starts": texts.column.starts,
-        "texts.keys": texts.arena.keys,
-        "texts.offsets": texts.arena.offsets,
-        "texts.deleted": np.array([] if deleted is None else deleted.to_array(), np.uint32),
-    }
-    return Segment(arrays, num_docs=num_docs, meta={"longest": texts.longest})
-
-
-def _from_arrays(file: Segment, identity: tuple[int, int] | None) -> _StoredTexts:
-    """Return the column that a file has."""
-    codes, starts = file["texts.codes"], file["texts.starts"]
-    arena = KeyArena(file["texts.keys"], file["texts.offsets"])
-    deleted = file["texts.deleted"].tolist()
-    texts = TextColumn(
-        FacetColumn({"codes": codes, "starts": starts}, file.num_docs),
-        arena,
-        identity=identity,
-        longest=file.meta["longest"],
-        size=arena.num_bytes + codes.nbytes + starts.nbytes,
-    )
-    return _StoredTexts(texts, FrozenBitMap(deleted) if deleted else None)

@@ -23,16 +23,16 @@ import numpy as np
 from common.distinct_values import distinct_values
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
-from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns import text_ordinal_files
 from shard.segment.columns.batch_values_by_column import TEXT_KINDS, group_values
 from shard.segment.columns.iso_dates import timestamps_of
 from shard.segment.columns.presence_and_value_kinds import presence_of
 from shard.segment.columns.text_ordinal_columns import (
-    arrays_of,
     extract_docs,
     extract_texts,
     needs_documents,
 )
+from shard.segment.columns.text_ordinal_files import arrays_of
 from shard.segment.items.numbers_and_facet_keys import canonical_keys
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def is_prepared(segment: Segment, named: Collection[str]) -> bool:
     """Return whether nothing is to be made for a segment; so it is for those that have no file."""
     return (
         segment.path is None
-        or segment.num_docs < text_ordinal_columns.FILE_DOCS_MIN
+        or segment.num_docs < text_ordinal_files.FILE_DOCS_MIN
         or segment.caches.get(_DONE) == frozenset(named)
     )
 

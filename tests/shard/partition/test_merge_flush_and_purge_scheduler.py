@@ -24,7 +24,7 @@ from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns import text_ordinal_files
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.lmdb_environment import SubDatabase
@@ -270,7 +270,7 @@ def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
 def test_text_columns_are_made_ahead_after_a_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_ordinal_columns, "FILE_DOCS_MIN", 50)
+    monkeypatch.setattr(text_ordinal_files, "FILE_DOCS_MIN", 50)
     running = Running(tmp_path / "index-1", dataclasses.replace(_SETTINGS, idle_ms=300))
 
     running.apply(1, 0, [(id, f"2026-01-{id % 28 + 1:02}") for id in range(300)])

@@ -16,7 +16,7 @@ from shard.maintenance.check_and_rebuild import check_index
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
 from shard.partition.merge_flush_and_purge_scheduler import Job, MergeScheduler
-from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns import text_ordinal_columns, text_ordinal_files, text_ordinal_merge
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.snapshot import Snapshot
@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_ordinal_columns, "FILE_DOCS_MIN", 50)
+    monkeypatch.setattr(text_ordinal_files, "FILE_DOCS_MIN", 50)
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(view.segment.num_docs)
         return extract(snapshot, view, *arguments)
 
-    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
+    for module in (text_ordinal_columns, text_ordinal_merge):
+        monkeypatch.setattr(module, "extract_texts", note)
     return found
 
 
@@ -304,4 +305,4 @@ def test_segments_in_memory_have_none(shard: Shard) -> None:
     (view,) = shard.partition.newest.views
     assert view.segment.path is None
     _sorted_names(shard)
-    assert not list(text_ordinal_columns.texts_to_write(view.segment))
+    assert not list(text_ordinal_files.texts_to_write(view.segment))

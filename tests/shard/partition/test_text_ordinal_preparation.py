@@ -13,7 +13,12 @@ from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import work
-from shard.segment.columns import text_ordinal_columns, text_ordinal_preparation
+from shard.segment.columns import (
+    text_ordinal_columns,
+    text_ordinal_files,
+    text_ordinal_merge,
+    text_ordinal_preparation,
+)
 from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.partition.local_shard import Shard, damage_item, index_entry, reconfigure
@@ -21,7 +26,7 @@ from tests.shard.partition.local_shard import Shard, damage_item, index_entry, r
 
 @pytest.fixture(autouse=True)
 def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_ordinal_columns, "FILE_DOCS_MIN", 50)
+    monkeypatch.setattr(text_ordinal_files, "FILE_DOCS_MIN", 50)
 
 
 @pytest.fixture
@@ -34,7 +39,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         found.append((view.num_docs, len(fields)))
         return extract(snapshot, view, fields, *more)
 
-    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
+    for module in (text_ordinal_columns, text_ordinal_merge):
+        monkeypatch.setattr(module, "extract_texts", note)
     monkeypatch.setattr(text_ordinal_preparation, "extract_texts", note)
     return found
 
@@ -81,7 +87,7 @@ def _check_columns(shard: Shard) -> None:
 
 
 def _texts_of(texts: text_ordinal_columns.TextColumn, doc: int) -> list[bytes]:
-    docs, numbers = text_ordinal_columns._pairs_of(texts.column)
+    docs, numbers = text_ordinal_merge.pairs_of(texts.column)
     return sorted(texts.keys(numbers[docs == doc].tolist()))
 
 

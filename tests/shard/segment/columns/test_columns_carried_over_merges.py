@@ -16,7 +16,7 @@ from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
 from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
-from shard.segment.columns import text_ordinal_columns
+from shard.segment.columns import text_ordinal_columns, text_ordinal_merge
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
@@ -111,7 +111,8 @@ def test_no_search_waits_for_a_column_that_was_in_use(
         extracted.append(view)
         return extract(snapshot, view, fields)
 
-    monkeypatch.setattr(text_ordinal_columns, "extract_texts", note)
+    for module in (text_ordinal_columns, text_ordinal_merge):
+        monkeypatch.setattr(module, "extract_texts", note)
     merge.carry()
 
     assert extracted == [second]  # the part that no search has sorted yet
