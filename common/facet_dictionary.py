@@ -66,8 +66,8 @@ _ORDERS_MAX = 4
 """Collations of a facet whose orders are kept; 8 bytes a value each."""
 
 _PREFETCHED = 16
-"""A key's slot is requested from memory while the slots of so many keys before are read: those of
-a million values are not in the processor's cache."""
+"""How many keys ahead slots are prefetched: those of a million values are not in the processor's
+cache."""
 _MULTIPLIER = uint64(0x9E3779B97F4A7C15)
 _HASH_SEED = uint64(0x2545F4914F6CDD1D)
 _EMPTY_SLOT = uint64(0)
@@ -215,7 +215,7 @@ class _Order(NamedTuple):
 
 
 def _lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return an array with so many zeros after it, whose pages take no memory until written."""
+    """Return an array with this many zeros appended, whose pages take no memory until written."""
     longer = np.zeros(len(array) + length, array.dtype)
     longer[: len(array)] = array
     return longer
@@ -270,7 +270,7 @@ class FacetDictionary:
             self._grow(1, int(offsets[done + 1] - offsets[done]))
 
     def has_room(self, num_keys: int, num_bytes: int) -> bool:
-        """Return whether so many more keys, of so many bytes together, fit into the arrays."""
+        """Return whether this many more keys, of this many bytes in all, fit into the arrays."""
         keys, offsets, table = self._arrays
         num_values = self._num_values
         return (
@@ -280,7 +280,7 @@ class FacetDictionary:
         )
 
     def make_room(self, num_keys: int, num_bytes: int) -> None:
-        """Make room for so many more keys, of so many bytes together.
+        """Make room for this many more keys, of this many bytes in all.
 
         Any thread may do so while the writer waits; `encode` then need not. Cost: 20 ms if there
         are a million values.

@@ -31,7 +31,7 @@ _MANY = 4_096
 _LEVELS_MAX = 8
 """Levels at which keys are sorted by their next bytes: 40 bytes and more."""
 _PREFETCHED = 16
-"""A key is requested from memory while so many before it are read."""
+"""How many keys ahead of the one that is read are prefetched."""
 
 
 @arguments

@@ -133,7 +133,7 @@ def inverse_doc_freq(doc_freq: float, num_docs: int) -> float:
 
 
 def stem_factor(num_words: int) -> float:
-    """Return what another form of a word counts in a query of so many words, relative to it."""
+    """Return what another form of a word counts in a query of this many words, relative to it."""
     return CHOSEN_STEM_FACTOR if num_words <= CHOSEN_WORDS_MAX else STEM_FACTOR
 
 

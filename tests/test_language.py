@@ -42,6 +42,7 @@ DIALECT = {
     r"\bperhaps\b": "possibly, or a plain statement",
     r"\banew\b": "again; rebuilt, recomputed, redrawn",
     r"\blately\b": "recently",
+    r"\bhow far (it|(this|the|a|an|each) \w+) (is|has come)\b": "its position, its progress",
     r"\bif it is none\b": "if it is invalid; if it is not a …",
     r"\bdoorman\b": "startup listener",
     r"\banalyser": "analyzer",

@@ -100,7 +100,7 @@ GIVE_UP: Final = Method("give_up", GivenUpCalls, NoneType)
 
 PING: Final = Method("ping", NoneType, NoneType)
 OPENING: Final = Method("opening", NoneType, OpeningStatistics)
-"""How far the start has come; served before the catalog has arrived."""
+"""The progress of the start; served before the catalog has arrived."""
 CATALOG: Final = Method("catalog", CatalogUpdate, NoneType)
 """The indexes that exist."""
 PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
@@ -130,7 +130,7 @@ GROUP_OUTCOMES: Final = Method("group_outcomes", GroupOutcomesRequest, ApplyResp
 PROGRESS: Final = Method("progress", HostProgress, OtherProgress)
 """Between hosts, polled all the time."""
 POSITIONS: Final = Method("positions", PositionsRequest, PositionsResponse)
-"""How far the sources of changes have come."""
+"""The position up to which each source of changes is stored."""
 FINGERPRINT: Final = Method("fingerprint", FingerprintRequest, FingerprintResponse)
 """Reads and hashes all items of a state, in the background: some microseconds each."""
 BACKUP: Final = Method("backup", BackupRequest, NoneType)

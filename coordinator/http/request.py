@@ -78,7 +78,7 @@ def parse_content_type(header: str) -> ContentType:
 
 
 class ClientConnection(Protocol):
-    """What a request needs of its connection (`server.Connection`).
+    """What a request needs of its connection (`aiohttp_connections.Connection`).
 
     Attributes:
         is_counted: whether requests are counted already against their client's rate.

@@ -4,7 +4,7 @@
 starts all parts and ends them. These are, from the bottom up:
 
     log/          JetStream's stream, and what its entries say
-    host/         this host: how far it is, whether it answers
+    host/         this host: its position in the log, whether it answers
     applying/     entries → the shards of this host
     publishing/   a change, from a request to the log
     snapshot_transfer/

@@ -109,7 +109,7 @@ async def change_items(services: Services, request: Request) -> Response:
     ),
 )
 async def positions(services: Services, request: Request) -> Response:
-    """Answer `GET /{index}/positions`: how far each source is stored on all shards."""
+    """Answer `GET /{index}/positions`: up to which position each source is stored on all shards."""
     answers = await gather(
         services.cluster,
         POSITIONS,
@@ -225,7 +225,7 @@ def _positions(body: dict[str, msgspec.Raw], limits: Limits) -> dict[str, str]:
         return {}
     if "source" not in body or "position" not in body:
         raise InvalidRequest(
-            "source and position belong together: whose position it is, and how far it has come",
+            "source and position belong together: the name of the source, and its position",
             code="invalid_body",
             param="position" if "source" in body else "source",
         )

@@ -43,7 +43,7 @@ NEW_SEGMENTS_MIN = 2
 """While writing, an index is visited again once it has gained this many segments."""
 
 REST_FACTOR = 4
-"""Text columns are made ahead after so many times `idle_ms`: pauses within a load are no reason."""
+"""Text columns are made ahead after this many times `idle_ms`: a load may pause for less."""
 
 PURGEABLE_MAX = 20_000
 """From this many on, dead records are purged between write groups too, not only when idle."""

@@ -313,7 +313,7 @@ class Handlers:
         return NewestGroupsResponse(tuple(newest), kept_from(self._indexes))
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
-        """Return how far the sources of changes of an index have come."""
+        """Return the positions of the sources of changes of an index."""
         with self._open[request.index].partition.environment.read() as txn:
             return PositionsResponse(read_positions(txn))
 

@@ -140,7 +140,7 @@ def alternatives_of(word: Word) -> list[tuple[str, ...]]:
 def _find_similar(
     vocabulary: Vocabulary, word: Word, typos: int
 ) -> tuple[Sequence[int], list[int]]:
-    """Return the terms that a word matches as prefix, or with so many typos, and their tiers."""
+    """Return the terms that a word matches as prefix, or with this many typos, and their tiers."""
     if typos:
         found, distances = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)
         return found.tolist(), [_TIER_OF_DISTANCE[distance] for distance in distances.tolist()]

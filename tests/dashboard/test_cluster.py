@@ -1,4 +1,4 @@
-"""Several hosts on the health page: majority, leader, how far each host is, what is wrong."""
+"""Several hosts on the health page: majority, leader, the position of each host, what is wrong."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ async def test_service_is_ready_only_when_all_shards_serve(web: Web) -> None:
     assert (await web.get("/_health")).status == 200
 
 
-async def test_a_start_says_how_far_it_is(web: Web) -> None:
+async def test_a_start_says_its_progress(web: Web) -> None:
     cluster = web.services.cluster
     cluster.readiness.has_started = cluster.readiness.is_open = False
     cluster._ready.clear()

@@ -1,4 +1,4 @@
-"""Messages that ask how far sources of changes have come: other databases that are followed."""
+"""Messages about the positions of sources of changes: of other databases that are followed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from common.protocol.messages.message import Message
 
 
 class PositionsRequest(Message, frozen=True, array_like=True):
-    """Ask how far the sources of changes of an index have come."""
+    """Ask for the positions of the sources of changes of an index."""
 
     index: int
 

@@ -32,7 +32,7 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     """Precondition by operation: record that must be the item's. A DELETE with an empty id removes
     that record, whatever its id: it is damaged."""
     positions: dict[str, str] = field(default_factory=dict)
-    """By source of changes: how far it has come with this group; empty: forget it. Every shard gets
+    """By source of changes: its position with this group; empty: forget it. Every shard gets
     them, even without operations."""
     is_repeat: bool = False
     """Whether the group may have been applied long ago: then the answer has no outcomes."""

@@ -177,7 +177,7 @@ class _Table:
         return [row[place] for place in self._places]
 
     def _mistake_of_width(self, width: int) -> str | None:
-        """Return why a row of so many cells can be no item; None if it can."""
+        """Return why a row of this many cells can be no item; None if it can."""
         if width == self._width:
             return None
         if self._has_header:

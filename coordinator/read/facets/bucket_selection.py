@@ -29,7 +29,7 @@ _RANKED_MAX = 1 << 16
 """Longer numberings are sorted only to break very many ties: a million texts take half a second."""
 _UNRANKED_MIN = 64
 """Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones; in
-a numbering of up to so many, none."""
+a numbering of up to this many, none."""
 _KEY_BITS = {"selected": 1, "count": 31, "key": 31}
 """Bits of what buckets are ordered by: counts and ranks are less than 2^31."""
 _NONE_CHOSEN: frozenset[int] = frozenset()

@@ -354,7 +354,7 @@ def _letter_bit(point: int) -> U64:
 def _mark_similar_words(
     word: I32Array, edits_max: int, band: Rows[np.int64], keys: KeyWords, found: BoolArray
 ) -> None:
-    """Set which keys have a word that begins with one within so many edits of `word`.
+    """Set which keys have a word that begins with one within `edits_max` edits of `word`.
 
     Args:
         word: its code points; no digits among them.

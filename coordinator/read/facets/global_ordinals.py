@@ -43,7 +43,7 @@ _ORDERS_MAX = 4
 _TEXTS_KEPT_MAX = 4_096
 """Values of a facet that are kept as texts: searches show the same ones repeatedly."""
 _ENLARGED_FAST_MAX = 30_000
-"""Arrays of up to so many values are enlarged within a millisecond."""
+"""Arrays of up to this many values are enlarged within a millisecond."""
 _READ_AT_ONCE = 4_096
 """Values that become texts in one step, to be read as numbers."""
 _NO_NUMBERS = np.zeros(0, np.uint32)

@@ -119,7 +119,7 @@ def added_up(
 
 
 def _cut(parts: Sequence[CountedKeys], num_keys: int) -> Iterator[list[CountedKeys]]:
-    """Yield the parts cut at the same keys, into pieces of at most twice so many keys."""
+    """Yield the parts cut at the same keys, into pieces of at most twice this many keys."""
     spacing = num_keys // len(parts) + 1
     samples = sorted([key for part in parts for key in _listed(part.keys[::spacing])])
     starts = [0] * len(parts)

@@ -28,7 +28,7 @@ LETTERS_MAX: Final = 24
 INITIALS_MAX: Final = 4
 """Letters of a word that may be initials (jrr), and words that may be joined to such a word."""
 CODE_LENGTH_MIN: Final = 7
-"""Digits typed in groups (439-02348-3) are one code if there are so many; 1-2 is not 12."""
+"""Digits typed in groups (439-02348-3) are one code if there are this many; 1-2 is not 12."""
 WHOLE_SHARE: Final = 10
 """A word is split unless the index has it more than this many times as often as its parts."""
 

@@ -24,7 +24,7 @@ class DividedGroup(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far groups reach that are applied together: see `ApplyRequest` and `JoinedGroups`.
+    """The extent of groups that are applied together: see `ApplyRequest` and `JoinedGroups`.
 
     Attributes:
         settled: everything up to this entry is applied on all shards of this host.

@@ -1,4 +1,4 @@
-"""Another host that holds shards, as seen from here: its connection, and how far it is.
+"""Another host that holds shards, as seen from here: its connection, and its position in the log.
 
     connect, hello ──▶ progress? ──▶ (answers at once if it has come further, else within 0.2 s) ─┐
                           ▲                                                                       │

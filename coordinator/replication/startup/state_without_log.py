@@ -74,7 +74,7 @@ def state_of(seq: int, newest: Mapping[int, Sequence[GroupExtent]]) -> LocalStat
 
 
 async def local_state(cluster: Cluster, seq: int) -> LocalState | None:
-    """Return what this host has for certain, given how far it had certainly come.
+    """Return what this host has for certain, given an entry that it certainly had.
 
     Raises:
         ServiceError: a shard does not answer.

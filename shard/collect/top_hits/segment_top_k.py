@@ -59,7 +59,7 @@ _WALK_LUCK = 1.5
 """
 _WALK_MATCHES_MIN = 1_024
 _FOUND_SHARE = 4
-"""Where a walk finds more than one match in so many, comparing keys takes less time."""
+"""Where a walk finds more than one of this many matches, comparing keys takes less time."""
 _SCORED_FEW = 256
 """Up to this many matches are scored without comparing further keys."""
 _BLOCK_KEYS = 64

@@ -66,7 +66,7 @@ def _add_pair(
 
 
 def pays_off(lists: TermLists, proximity: Proximity, num_docs: int) -> bool:
-    """Return whether to bound so many documents before they are measured."""
+    """Return whether to bound this many documents before they are measured."""
     num_entries = int(lists.index.lists.entry_counts[proximity.lists.read.terms].sum())
     num_words = len(proximity.pair_weights) + 1
     return num_docs * num_words * _MEASURED_ENTRIES > num_entries

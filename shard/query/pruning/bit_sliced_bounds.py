@@ -113,7 +113,7 @@ def _look_up(codes: U8Array, start: int, numbers: U8Array, lanes: U64Array) -> N
 
 @kernel(inline=True, allocates=False)
 def _num_tiles(size: int) -> int:
-    """Return the number of tiles of a bitset of so many words."""
+    """Return the number of tiles of a bitset of `size` words."""
     return (size + _TILE - 1) >> _TILE_SHIFT
 
 
@@ -125,7 +125,7 @@ def _planes_of(planes: U64Array, tile: int) -> U64Array:
 
 @kernel(inline=True)
 def _no_sums(size: int) -> U64Array:
-    """Return the planes of the sums 0, for a bitset of so many words."""
+    """Return the planes of the sums 0, for a bitset of `size` words."""
     return np.zeros(_num_tiles(size) * _TILE_WORDS, np.uint64)
 
 

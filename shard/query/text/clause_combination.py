@@ -56,7 +56,7 @@ _CANDIDATES_SHARE: Final = 64
 skipped."""
 
 _COUNTED_COST: Final = 64
-"""Counting an entry takes as long as adding up so many documents of a clause, 64 at a time."""
+"""Counting an entry takes as long as adding up this many documents of a clause, 64 at a time."""
 
 _MARKED_ENTRIES_MIN: Final = 8_192
 """A word of fewer entries is scored at once."""
@@ -236,7 +236,7 @@ def mark_most_leading(
     Args:
         evaluation: of a query whose leading clauses have to match.
         allowed: bitset of documents; empty: all.
-        k: at least so many of the second, if there are so many hits.
+        k: how many of the second are wanted at least, if there are as many hits.
     """
     query = evaluation.query
     hits = best = mark_hits(evaluation, allowed)

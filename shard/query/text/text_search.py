@@ -58,7 +58,7 @@ _ScoredHits: TypeAlias = "tuple[NDArray[np.uint32], NDArray[np.int64]]"
 """Documents that match, and their scores in units of 2^-32."""
 
 _SCORED_AT_ONCE: Final = 1_024
-"""Where scores only break ties, up to so many hits are scored as they are found. Otherwise a second
+"""Where scores only break ties, up to this many hits are scored as they are found. Else a second
 pass over the postings scores those that come first, which is faster from 1,500 hits on (one word,
 sorted by price, 150,000 items; AMD EPYC, 2026-11-30)."""
 

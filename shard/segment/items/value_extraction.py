@@ -207,7 +207,7 @@ class _Location(NamedTuple):
 
 @arguments
 class _Progress(NamedTuple):
-    """How far an extraction has come.
+    """The position of an extraction.
 
     Attributes:
         doc: the next document.
@@ -618,7 +618,7 @@ def _extract(
     """Extract documents until all are done, a path is unknown or the arrays are full.
 
     Returns:
-        (why it stopped, length of the unknown path, how far it has come).
+        (why it stopped, length of the unknown path, what has been extracted).
     """
     _, starts, ends = documents
     tracks = len(out.parents) > 0

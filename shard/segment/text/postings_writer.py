@@ -54,7 +54,7 @@ class ListInWriting(NamedTuple):
 
 @arguments
 class Written(NamedTuple):
-    """How far a list is written.
+    """The position up to which a list is written.
 
     Attributes:
         cursor: where its open block begins.

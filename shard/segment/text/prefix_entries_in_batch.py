@@ -162,7 +162,7 @@ def append_entries(
         prefix: its number.
         instances: the fields of documents.
         target: the list.
-        written: how far it is written.
+        written: the position up to which it is written.
     """
     for i in range(counted.starts[prefix], counted.ends[prefix]):
         entry = counted.entries[i]

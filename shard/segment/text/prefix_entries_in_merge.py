@@ -237,7 +237,7 @@ def add_up(
         new_docs: of the terms' documents.
         scratch: with room for `count_entries` of the terms.
         target: the list.
-        written: how far it is written.
+        written: the position up to which it is written.
     """
     num_read: Any = int64(0)
     head: Any = int64(first)

@@ -197,11 +197,11 @@ def _append_list(
         scratch: of the merge.
         target: the list.
         out: positions of the merged segment.
-        written: how far the list is written.
+        written: the position up to which the list is written.
         num_positions: how many bytes of these are written.
 
     Returns:
-        How far the list, and the positions, are written then.
+        The positions up to which the list, and the positions of its term, are written then.
     """
     bases = parts.bases
     term, read = scratch.heads[part], scratch.read

@@ -49,7 +49,7 @@ class Decoding(NamedTuple):
         lengths: by the next `_LOOKUP_BITS` bits: bits of the shortest code that begins with them;
             `CODE_BITS_MAX` + 1: none does.
         bounds: by bits of a code: the least code that is longer, in `CODE_BITS_MAX` bits.
-        bases: by bits of a code: number of the first token with so many, less its code.
+        bases: by bits of a code: number of the first token with that many, less its code.
         byte_lookup: by the next `BYTE_BITS_MAX` bits: byte << 8 | bits of the code; 0: none.
     """
 

@@ -1,4 +1,4 @@
-"""How far a start is, from what the shards say while they open."""
+"""The progress of a start, from what the shards say while they open."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class TestBulk:
         assert result.seq == service.cluster.horizon(index.number) >= 7
         assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
 
-    async def test_a_load_tells_how_far_it_is(self, make_service: MakeService) -> None:
+    async def test_a_load_tells_its_progress(self, make_service: MakeService) -> None:
         service = await make_service(2, group_bytes=65_536)
         index = await service.configure()
         body = lines([{"id": i, "text": "x" * 1000} for i in range(1000)])
