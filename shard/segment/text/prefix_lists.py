@@ -76,8 +76,8 @@ the text's disk space; lists of fewer entries would take three times as much in 
 """
 ENTRIES_MAX: Final = 262_144
 """A prefix with this many entries always has a list: reading its terms one by one takes 2.4 ms.
-(With a quarter of this, ten million items take 5.10 GB instead of 4.65, their merges after a load 66 s
-instead of 49, and a half-typed word 4.5 ms instead of 7.7.)
+(With a quarter of this, ten million items take 5.10 GB instead of 4.65, their merges after a load
+66 s instead of 49, and a half-typed word 4.5 ms instead of 7.7.)
 """
 
 _PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)
