@@ -45,6 +45,15 @@ def test_every_test_that_the_readme_names_exists() -> None:
     assert not missing
 
 
+def test_every_command_that_runs_some_tests_selects_one() -> None:
+    """`-k` with a word that no test has runs nothing, and says so in one easily missed line."""
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text()
+        for path, word in re.findall(r"pytest (tests/[\w/]+\.py) -k (\w+)", text):
+            names = functions(ROOT / path)
+            assert [name for name in names if name.startswith("test_") and word in name], word
+
+
 def test_the_readme_says_where_it_runs_and_how_to_install_it() -> None:
     text = (ROOT / "README.md").read_text()
     for said in ("Linux (glibc)", "Python ≥ 3.11", "`pipx install`", "`uv tool install`"):
