@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from common.distinct_values import starts_run
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.sort_columns import Permutation, Permuted, SortColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _OBJECT_BYTES = 500
 
@@ -43,18 +46,28 @@ class JointOrder(Permuted):
     def _sorted_docs(self) -> Permutation | None:
         """Return all documents in order; those with equal keys ascend."""
         docs = np.arange(self.num_docs, dtype=np.uint32)
-        rows = []
-        for reference, (is_descending, is_missing_first) in zip(
-            self._columns, self._directions, strict=True
-        ):
-            column = reference()
-            if column is None:
+        # One column at a time, however many there are: keys are twice as large as documents. From
+        # the last one to the first, each stable sort leaves ties in the order of those after it.
+        for position in reversed(range(len(self._columns))):
+            keys = self._keys(position, docs)
+            if keys is None:
                 return None
-            rows.append(
-                column.keys(docs, is_descending=is_descending, is_missing_first=is_missing_first)
-            )
-        order = np.lexsort(rows[::-1])
-        return Permutation(order.astype(np.uint32), starts_run(*[row[order] for row in rows]))
+            docs = docs[np.argsort(keys, kind="stable")]
+        is_first = np.zeros(self.num_docs, np.bool_)
+        for position in range(len(self._columns)):
+            keys = self._keys(position, docs)
+            if keys is None:
+                return None
+            is_first |= starts_run(keys)
+        return Permutation(docs, is_first)
+
+    def _keys(self, position: int, docs: NDArray[np.uint32]) -> NDArray[np.uint64] | None:
+        """Return the keys of documents by one of the columns; None if it is gone."""
+        column = self._columns[position]()
+        if column is None:
+            return None
+        is_descending, is_missing_first = self._directions[position]
+        return column.keys(docs, is_descending=is_descending, is_missing_first=is_missing_first)
 
 
 def joint_order(columns: Sequence[SortColumn], directions: Sequence[Direction]) -> JointOrder:
