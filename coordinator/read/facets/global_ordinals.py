@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -58,7 +58,7 @@ class Order(NamedTuple):
     """The number at each rank."""
 
 
-_NO_ORDER = Order(_NO_NUMBERS, _NO_NUMBERS)
+NO_ORDER: Final = Order(_NO_NUMBERS, _NO_NUMBERS)
 
 
 def renumbered(field: str, shard: int) -> FacetRenumbered:
@@ -179,7 +179,7 @@ class FacetValues:
 
     def known_order(self, collation: str) -> Order:
         """Return the order of the values that existed when it was last requested."""
-        return self._orders.get(collation, _NO_ORDER)
+        return self._orders.get(collation, NO_ORDER)
 
     def order(self, collation: str) -> Order:
         """Return the order of all values; cached."""

@@ -23,12 +23,13 @@ from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, ReadOnly, Rows, U16Array, U32Array
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
-from coordinator.read.facets.global_ordinals import FacetValues, Numbering, Order
+from coordinator.read.facets.global_ordinals import NO_ORDER, FacetValues, Numbering, Order
 from coordinator.read.facets.greatest_counts import select_greatest
 
 _CHOSEN: Final = -2
 """What `_add_and_choose` returns when it has chosen; otherwise what `add_packed` returned."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
+_NONE_WANTED: Final = np.zeros((2, 0), np.int64)
 
 ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
@@ -42,13 +43,13 @@ def _add_and_choose(
     to_number: Rows[np.uint32],
     is_same: BoolArray,
     sums: I64Array,
-    num_values: int,
     touched: U32Array,
+    num_values: int,
     ranks: U32Array,
     by_rank: U32Array,
     chosen: Rows[np.int64],
 ) -> int:
-    """Add up one facet as `add_packed` does, and choose its greatest counts.
+    """Add up one facet as `add_packed` does, and choose its greatest counts if any are wanted.
 
     One call instead of three, for what most searches need of a facet. The arguments are theirs,
     and `chosen`, an output: numbers, and their counts. If there are enough values with a count, and
@@ -56,6 +57,8 @@ def _add_and_choose(
     """
     num_touched = add_packed(packed, ends, shards, to_number, is_same, sums, touched)
     numbers = chosen[0]
+    if len(numbers) == 0:
+        return num_touched
     found = select_greatest(sums[:num_values], touched, num_touched, ranks, by_rank, numbers)
     if found < len(numbers):
         return num_touched
@@ -242,28 +245,14 @@ class CountsReader:
         Args:
             values: of that facet.
         """
-        position, num_values = self._position, len(values)
-        numbering, accumulator = self._numberings[position], self._sums
         num_touched, self._num_touched = self._num_touched, None
         if num_touched is None:
-            accumulator.ensure(num_values)
-            try:
-                num_touched = add_packed(
-                    self._packed,
-                    self._ends,
-                    self._shards,
-                    numbering.to_number,
-                    numbering.is_same,
-                    accumulator.sums,
-                    accumulator.touched,
-                )
-            except BaseException:
-                accumulator.forget()
-                raise
+            num_touched = self._add_and_choose(len(values), NO_ORDER, _NONE_WANTED)
+        position, answers, accumulator = self._position, self._answers, self._sums
+        numbering = self._numberings[position]
         self._position += 1
-        answers = self._answers
         return MergedCounts(
-            accumulator.sums[:num_values],
+            accumulator.sums[: len(values)],
             accumulator.touched,
             num_touched,
             lambda: _live_values(values, numbering, answers, position),
@@ -284,20 +273,30 @@ class CountsReader:
             Numbers, and their counts. None if fewer have a count, or if the order does not tell
             which come first: then the facet is still the next, added up already.
         """
-        num_values, accumulator = len(values), self._sums
-        numbering = self._numberings[self._position]
-        accumulator.ensure(num_values)
+        num_values = len(values)
         chosen = np.empty((2, min(num_wanted, num_values)), np.int64)
+        num_touched = self._add_and_choose(num_values, order, chosen)
+        if num_touched != _CHOSEN:
+            self._num_touched = num_touched
+            return None
+        self._position += 1
+        numbers, counts = chosen.tolist()
+        return numbers, counts
+
+    def _add_and_choose(self, num_values: int, order: Order, chosen: NDArray[np.int64]) -> int:
+        """Add up the counts of the next facet; see the kernel."""
+        numbering, accumulator = self._numberings[self._position], self._sums
+        accumulator.ensure(num_values)
         try:
-            num_touched = _add_and_choose(
+            num_touched: int = _add_and_choose(
                 self._packed,
                 self._ends,
                 self._shards,
                 numbering.to_number,
                 numbering.is_same,
                 accumulator.sums,
-                num_values,
                 accumulator.touched,
+                num_values,
                 order.ranks,
                 order.by_rank,
                 chosen,
@@ -305,12 +304,7 @@ class CountsReader:
         except BaseException:
             accumulator.forget()
             raise
-        if num_touched != _CHOSEN:
-            self._num_touched = num_touched
-            return None
-        self._position += 1
-        numbers, counts = chosen.tolist()
-        return numbers, counts
+        return num_touched
 
 
 def _live_values(
