@@ -255,6 +255,7 @@ class Service:
         arguments: tuple[str, ...] = (),
         wrapper: tuple[str, ...] = (),
         is_forked: bool = True,
+        module: str = "coordinator",
     ) -> None:
         self.data = data
         self.num_shards = num_shards
@@ -263,6 +264,7 @@ class Service:
         self.arguments = arguments
         self.wrapper = wrapper  # in front of the command; must become it, as `strace -D` does
         self.is_forked = is_forked  # where that is possible; else it is started as by a user
+        self.module = module  # the program, as `python -m` would run it
         self.process: subprocess.Popen[bytes] | ForkedCommand | None = None
         self.log_path = data.parent / f"{data.name}.log"
 
@@ -292,10 +294,10 @@ class Service:
         with self.log_path.open("ab") as log, open(os.devnull, "rb") as nothing:
             if self.is_forked and not self.wrapper and forking.can_fork(environment):
                 streams = (nothing.fileno(), log.fileno(), log.fileno())
-                self.process = forking.fork(arguments, environment, ROOT, streams)
+                self.process = forking.fork(arguments, environment, ROOT, streams, self.module)
             else:
                 self.process = subprocess.Popen(
-                    [*self.wrapper, sys.executable, "-m", "coordinator", *arguments],
+                    [*self.wrapper, sys.executable, "-m", self.module, *arguments],
                     cwd=ROOT,
                     env=environment,
                     stdin=nothing,

@@ -168,12 +168,31 @@ def answers_by_shards(
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Start clusters by number of shards; stop them all at the end."""
+    yield from clusters(tmp_path_factory, "coordinator")
+
+
+@pytest.fixture(scope="session")
+def services_of_many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """The same, for which a dozen items are many."""
+    yield from clusters(tmp_path_factory, "tests.small_thresholds")
+
+
+@pytest.fixture(scope="session", params=["as usual", "few are many"])
+def services_of_all_ways(request: pytest.FixtureRequest) -> Services:
+    """Clusters that take the ways of small indexes, and clusters that take those of large ones."""
+    name = "services" if request.param == "as usual" else "services_of_many"
+    chosen: Services = request.getfixturevalue(name)
+    return chosen
+
+
+def clusters(tmp_path_factory: pytest.TempPathFactory, module: str) -> Iterator[Services]:
+    """Yield what starts clusters of a program; stop them all at the end."""
     running: dict[int, Service] = {}
 
     def start(num_shards: int) -> Service:
         if num_shards not in running:
             folder = tmp_path_factory.mktemp(f"cluster-{num_shards}")
-            running[num_shards] = Service(folder / "data", num_shards)
+            running[num_shards] = Service(folder / "data", num_shards, module=module)
             running[num_shards].start()
         return running[num_shards]
 

@@ -17,7 +17,7 @@ from tests.oracle.curation import with_pinned
 from tests.oracle.distinct import distinct_of
 from tests.oracle.filters import passes
 from tests.oracle.items import Item, Json, exists, is_number, keys_of, values_of
-from tests.oracle.orders import sorted_by
+from tests.oracle.orders import SortKey, sorted_by
 
 Scores = Mapping[str, float]
 """By id, in the order of insertion."""
@@ -307,7 +307,7 @@ class ShopModel:
         for key in reversed(self.sort):
             name, *options, direction = key.split(":")
             if name != "_score":
-                hits = sorted_by(hits, name, direction == "desc")
+                hits = sorted_by(hits, SortKey(name, direction == "desc"))
             elif self.orders_by_score:
                 height = 2.0**-32
                 if options:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from tests.cluster.conftest import Index, Services
 from tests.oracle.distinct import distinct_of, distinct_value, group_of
 from tests.oracle.engine import Found, Oracle
 from tests.oracle.items import Item, compact
+from tests.oracle.orders import kind_and_value, sort_keys_of
 from tests.service import Service
 
 SHARD_COUNTS = (1, 2, 3, 5)
@@ -187,6 +189,20 @@ rules = st.fixed_dictionaries(
 ).filter(lambda rule: "pin" in rule or "hide" in rule)
 
 
+sort_keys = st.lists(
+    st.builds(
+        "".join,
+        st.tuples(
+            st.sampled_from(["f", "g", "t", "o.b"]),
+            st.sampled_from(["", ":asc", ":desc"]),
+            st.sampled_from(["", "", ":missing=first"]),
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
 @st.composite
 def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
     filterable = st.sampled_from([*facets, "f", "g"])
@@ -226,6 +242,11 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
             },
         )
     )
+    if "sort_field" not in parameters and draw(st.booleans()):
+        parameters.pop("order", None)
+        parameters["sort"] = draw(sort_keys)
+        if is_text(parameters["query"]):
+            parameters["show"] = ["score"]
     if "facets" in parameters and draw(st.booleans()):
         # Of few hits, hardly any facet has numbers.
         parameters["query"] = ""
@@ -324,9 +345,11 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
     """Compare an answer with what the model found."""
     assert answer["pagination"]["total"] == found.total
     page = answer["data"]["items"]
+    scores = [item.pop("_score", None) for item in page]
     check_groups(page, found, parameters)
     if parameters["query"] and found.total and is_text(parameters["query"]):
         # Relevance is not modelled: the right number of items, all of which match.
+        check_order(page, scores, found, parameters)
         matching = [compact(item) for item in found.matching]
         assert len(page) == len(found.items)
         assert all(compact(item) in matching for item in page)
@@ -353,6 +376,23 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
             assert facet_stats == pytest.approx(stats)
 
 
+def check_order(
+    page: list[Item], scores: list[float | None], found: Found, parameters: dict[str, Any]
+) -> None:
+    """Compare the values that hits are sorted by; scores, and then insertion, break ties."""
+    names = [key.name for key in sort_keys_of(parameters)]
+    orders = [[kind_and_value(item, name) for name in names] for item in page]
+    assert orders == [[kind_and_value(item, name) for name in names] for item in found.items]
+    places: dict[str, list[int]] = {}
+    for place, item in enumerate(found.matching):
+        places.setdefault(compact(item), []).append(place)
+    rows = zip(orders, scores, [places[compact(item)] for item in page], strict=True)
+    for (order, score, some), (next_order, next_score, others) in itertools.pairwise(rows):
+        if order == next_order and score is not None and next_score is not None:
+            assert score >= next_score
+            assert score > next_score or min(some) < max(others)
+
+
 def check_groups(page: list[Item], found: Found, parameters: dict[str, Any]) -> None:
     """Compare the groups of the items of a page, and take them away."""
     distinct = parameters.get("distinct") or {}
@@ -362,6 +402,8 @@ def check_groups(page: list[Item], found: Found, parameters: dict[str, Any]) -> 
         if not (wants_hits or distinct.get("sizes")):
             assert group is None
             continue
+        for one in group.get("items", ()):
+            one.pop("_score", None)
         same = group_of(found.matching, item, distinct["field"])
         assert group["size"] == len(same)
         if not wants_hits:
@@ -403,6 +445,7 @@ def walked(index: Index, parameters: dict[str, Any]) -> list[Item]:
         answer = index.search(**parameters)
         for item in answer["data"]["items"]:
             item.pop("_group", None)
+            item.pop("_score", None)
             found.append(item)
         parameters["cursor"] = answer["pagination"].get("cursor")
     return found
@@ -482,11 +525,13 @@ _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 @pytest.mark.timeout(3_600)
-@settings(max_examples=settings().max_examples // 4, phases=_PHASES)
+@settings(max_examples=settings().max_examples // 6, phases=_PHASES)
 @given(st.data())
-def test_service_says_what_the_oracle_says(services: Services, data: st.DataObject) -> None:
+def test_service_says_what_the_oracle_says(
+    services_of_all_ways: Services, data: st.DataObject
+) -> None:
     configuration = data.draw(configurations)
-    twins = Twins(services, configuration)
+    twins = Twins(services_of_all_ways, configuration)
     try:
         for _ in range(data.draw(st.integers(1, 4), "rounds")):
             for write in data.draw(st.lists(writes, min_size=1, max_size=5), "writes"):
@@ -501,6 +546,81 @@ def test_service_says_what_the_oracle_says(services: Services, data: st.DataObje
             for name in facets:
                 twins.facet(name, data.draw(facet_pages, "facet page"))
             twins.get(data.draw(ids))
+    finally:
+        twins.close()
+
+
+POOLS: tuple[tuple[Any, ...], ...] = (
+    ("drama", "Drama", "crime", "é", "a b"),
+    (0, 1, 2, -3, 0.5),
+    (2**53, 2**53 + 1, 2**64 - 1, -(2**63), 1),
+    (True, False),
+    (1, "1", 1.0, True, "true", "", -0.0, 0),
+    ("drama", ["crime", "drama"], [], ["é"], None),
+)
+"""What the items of an index have in one field: values that are alike, or of all kinds."""
+WORDS_OF_MANY = ("sea", "seal", "green", "mile", "film", "i", "iphone8", "2", "café", "chocolate")
+
+
+def many_items(chance: random.Random) -> list[Item]:
+    """Return so many items that a page shows few of them."""
+    pools = {name: chance.choice(POOLS) for name in ("f", "g", "b")}
+    items = []
+    for number in range(60):
+        words = chance.choices(WORDS_OF_MANY, k=chance.randint(0, 6))
+        item: Item = {"id": number, "t": " ".join(words)}
+        item |= {name: chance.choice(pools[name]) for name in ("f", "g") if chance.random() < 0.9}
+        items.append(item | {"o": {"b": chance.choice(pools["b"])}})
+    return items
+
+
+def search_of_many(chance: random.Random) -> dict[str, Any]:
+    """Return a search whose ways depend on how many hits it has."""
+    words = chance.choices((*WORDS_OF_MANY, "smile"), k=chance.choice((0, 1, 2, 3, 4, 5)))
+    parameters: dict[str, Any] = {
+        "query": " ".join(words),
+        "match": chance.choice(("any", "any", "50%", "75%", "last", "all")),
+        "typo": chance.choice((0, "auto")),
+        "prefix": chance.choice(("none", "last")),
+        "per_page": chance.randint(1, 4),
+    }
+    directions = ("", ":desc", ":missing=first", ":desc:missing=first")
+    names = chance.sample(("f", "g", "o.b"), chance.randint(1, 3))
+    choices: tuple[tuple[float, dict[str, Any]], ...] = (
+        (0.2, {"page": 2}),
+        (0.6, {"sort": [name + chance.choice(directions) for name in names]}),
+        (0.5, {"show": ["score"]} if words else {}),
+        (0.2, {"filters": {"g": chance.choice(([1, "1"], ["drama"], [True, 2]))}}),
+        (0.2, {"distinct": {"field": chance.choice(names), "facets_by": "groups"}}),
+        (0.1, {"distinct": {"field": chance.choice(names), "limit": 2}}),
+        (0.3, {"facets": {"g": {"missing": True}, "f": {"cardinality": True, "missing": True}}}),
+    )
+    for probability, more in choices:
+        if chance.random() < probability:
+            parameters |= more
+    return parameters
+
+
+@pytest.mark.timeout(3_600)
+@settings(max_examples=settings().max_examples // 8, phases=_PHASES)
+@given(st.data(), st.randoms(use_true_random=True))
+def test_pages_show_few_of_many_items(
+    services_of_all_ways: Services, data: st.DataObject, chance: random.Random
+) -> None:
+    items = many_items(chance)
+    twins = Twins(services_of_all_ways, data.draw(configurations))
+    try:
+        for first in range(0, len(items), 20):
+            twins.write(Write("load", tuple(items[first : first + 20])))
+        has_updates = data.draw(st.booleans(), "updates")
+        for number in chance.sample(range(len(items)), 6):
+            again = {**chance.choice(items), "id": number}
+            is_updated = has_updates and number % 2
+            twins.write(Write("put", (again,)) if is_updated else Write("delete", (), number))
+        for _ in range(20):
+            parameters = search_of_many(chance)
+            note(f"search {parameters}")
+            twins.search(parameters)
     finally:
         twins.close()
 

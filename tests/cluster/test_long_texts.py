@@ -9,7 +9,7 @@ from common.value_kinds_and_facet_keys import FACET_KEY_BYTES_MAX
 from tests.cluster.conftest import Index, on_three_shards
 from tests.oracle.distinct import distinct_of
 from tests.oracle.items import keys_of
-from tests.oracle.orders import sorted_by
+from tests.oracle.orders import SortKey, sorted_by
 
 LONGEST = "ä" * (FACET_KEY_BYTES_MAX // 2)
 TOO_LONG = "green " + LONGEST
@@ -77,7 +77,7 @@ def check(index: Index, items: list[dict[str, Any]]) -> None:
         assert index.ids(filter=f"{name} EXISTS AND id < 8", **ids) == [*range(8)]
         for is_descending in (False, True):
             order = f"{name}:desc" if is_descending else name
-            expected = [item["id"] for item in sorted_by(items, name, is_descending)]
+            expected = [item["id"] for item in sorted_by(items, SortKey(name, is_descending))]
             assert index.ids(sort=order, **ids) == expected[:100]
         groups = [item["id"] for item in distinct_of(items, name)]
         assert index.ids(distinct={"field": name}, **ids) == groups[:100]

@@ -13,7 +13,7 @@ from tests.cluster.test_against_oracle import Twins, Write, batches, conditions,
 from tests.oracle.engine import Oracle
 from tests.oracle.facets import bucket_order
 from tests.oracle.items import Item, Json
-from tests.oracle.orders import sorted_by
+from tests.oracle.orders import SortKey, sorted_by
 
 facet_settings = st.fixed_dictionaries(
     {},
@@ -44,7 +44,7 @@ def merged_items(oracles: list[Oracle], searches: list[Json], order: Json) -> li
     items = [{**item, "_index": number} for _, number, item in ranked]
     if "sort_field" not in order:
         return items
-    return sorted_by(items, order["sort_field"], order.get("order") == "desc")
+    return sorted_by(items, SortKey(order["sort_field"], order.get("order") == "desc"))
 
 
 def merged_buckets(oracles: list[Oracle], searches: list[Json], name: str) -> list[Any]:

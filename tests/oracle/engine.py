@@ -14,6 +14,7 @@ from tests.oracle.distinct import distinct_of
 from tests.oracle.facets import (
     FIELD_SETTINGS,
     bucket_order,
+    groups_of,
     keyed_groups,
     numbers_of,
     percentiles_of,
@@ -21,7 +22,7 @@ from tests.oracle.facets import (
 )
 from tests.oracle.filters import as_list, is_conjunctive, passes, selected_keys
 from tests.oracle.items import Item, Json, keys_of, leaves
-from tests.oracle.orders import sorted_by, text_order
+from tests.oracle.orders import sort_keys_of, sorted_by, text_order
 from tests.oracle.spacings import spacings
 from tests.oracle.words import typo_budget, words_in
 
@@ -280,17 +281,17 @@ class Oracle:
         """Answer one search; parameters as in the API."""
         matching = self.matches(parameters)
         hits = self.narrowed(matching, parameters)
-        sort_field = parameters.get("sort_field")
-        is_descending = parameters.get("order") == "desc"
-        if sort_field:
-            hits = sorted_by(hits, sort_field, is_descending, self.collation_of(sort_field))
-        elif is_descending and not parameters.get("query"):
+        keys = sort_keys_of(parameters)
+        if keys:
+            for key in reversed(keys):
+                hits = sorted_by(hits, key, self.collation_of(key.name))
+        elif parameters.get("order") == "desc" and not parameters.get("query"):
             hits = hits[::-1]
         elif parameters.get("boost") and not wants_words(parameters.get("query", "")):
             boosts = parameters["boost"]
             hits = sorted(hits, key=lambda item: -factor_of(item, boosts))
         pins, _ = curation_of(parameters)
-        if pins and not sort_field:
+        if pins and not keys:
             hits = with_pinned(hits, pins)
         all_hits = hits
         if "distinct" in parameters:
@@ -358,7 +359,13 @@ class Oracle:
             summary["percentiles"] = percentiles_of(keys, options["percentiles"])
         if options.get("missing"):
             counted = self.counted_for(name, matching, parameters)
-            summary["missing"] = sum(not keys_of(item, name) for item in counted)
+            summary["missing"] = len(
+                {
+                    group
+                    for group, item in zip(groups_of(counted, parameters), counted, strict=True)
+                    if not keys_of(item, name)
+                }
+            )
         return summary
 
     def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:

@@ -16,13 +16,19 @@ FIELD_SETTINGS: Json = {"conjunction": False, "hide_zero_doc_count": True}
 """Of a field that is counted without being a facet."""
 
 
+def groups_of(items: list[Item], parameters: Json) -> list[Any]:
+    """Return what facets count each item as: itself, or its group where they count groups."""
+    distinct = parameters.get("distinct") or {}
+    if distinct.get("facets_by") != "groups":
+        return list(range(len(items)))
+    return [distinct_value(item, distinct["field"]) or at for at, item in enumerate(items)]
+
+
 def keyed_groups(items: list[Item], name: str, parameters: Json) -> set[tuple[str, Any]]:
     """Return what a facet counts: each value with each item, or group of items, that has it."""
-    distinct = parameters.get("distinct") or {}
-    by_groups = distinct.get("facets_by") == "groups"
     return {
-        (key, ((by_groups and distinct_value(item, distinct["field"])) or at))
-        for at, item in enumerate(items)
+        (key, group)
+        for group, item in zip(groups_of(items, parameters), items, strict=True)
         for key in keys_of(item, name)
     }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.oracle.distinct import sole_value
-from tests.oracle.items import Item
+from tests.oracle.items import Item, Json
 
 _KINDS = (" -,.'+", "0123456789", "abcdefghijklmnopqrstuvwxyz")
 """Those characters of the made-up texts that are not Kana or Han, in their order."""
@@ -55,26 +55,48 @@ def numbers_joined(*levels: list[Any]) -> tuple[list[Any], ...]:
     return joined
 
 
-def sorted_by(
-    items: list[Item], name: str, is_descending: bool, collation: str = "none"
-) -> list[Item]:
-    """Order by a scalar field: numbers, texts, booleans; without value last in both directions.
+class SortKey(NamedTuple):
+    """A key of an order."""
+
+    name: str
+    is_descending: bool = False
+    is_missing_first: bool = False
+
+
+def sort_keys_of(parameters: Json) -> list[SortKey]:
+    """Return the fields that a search orders its hits by, the first one first."""
+    if parameters.get("sort_field"):
+        return [SortKey(parameters["sort_field"], parameters.get("order") == "desc")]
+    keys = [key.split(":") for key in parameters.get("sort", ())]
+    return [SortKey(name, "desc" in more, "missing=first" in more) for name, *more in keys]
+
+
+def kind_and_value(item: Item, name: str) -> tuple[int, Any] | None:
+    """Return what an item is sorted by: numbers, texts, booleans; None without a value.
 
     An array, and several values under both spellings of a path, are no value to sort by.
     """
+    match sole_value(item, name):
+        case bool(value):
+            return (2, value)
+        case int(value) | float(value):
+            return (0, value)
+        case str(value):
+            return (1, value)
+    return None
 
-    def sort_key(item: Item) -> tuple[int, Any] | None:
-        match sole_value(item, name):
-            case bool(value):
-                return (2, value)
-            case int(value) | float(value):
-                return (0, value)
-            case str(value):
-                return (1, by_text(value))
-        return None
+
+def sorted_by(items: list[Item], key: SortKey, collation: str = "none") -> list[Item]:
+    """Order by a scalar field; without value last in both directions, if not asked for first."""
+
+    def compared(value: tuple[int, Any]) -> tuple[int, Any]:
+        return (1, by_text(value[1])) if value[0] == 1 else value
 
     by_text = text_order(collation)
-    keyed = [(key, item) for item in items if (key := sort_key(item)) is not None]
+    keyed = [(kind_and_value(item, key.name), item) for item in items]
+    missing = [item for value, item in keyed if value is None]
+    present = [(compared(value), item) for value, item in keyed if value is not None]
     # Ties keep their order in both directions: sorted() is stable, in reverse too.
-    keyed.sort(key=lambda pair: pair[0], reverse=is_descending)
-    return [item for _, item in keyed] + [item for item in items if sort_key(item) is None]
+    present.sort(key=lambda pair: pair[0], reverse=key.is_descending)
+    ordered = [item for _, item in present]
+    return missing + ordered if key.is_missing_first else ordered + missing

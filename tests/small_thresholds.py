@@ -1,0 +1,87 @@
+"""`facetd` for which a dozen items are many.
+
+    python -m tests.small_thresholds serve …
+
+Which way a search goes depends on how many documents match, how long the lists of its words are,
+and how often it is repeated. The indexes of the oracles' tests are tiny: they would only see the
+ways of tiny indexes. Here all ways begin at a handful, and orders are made where they are first
+asked for instead of in the background.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import coordinator.__main__
+from coordinator.cli import commands
+from coordinator.process import supervisor
+from coordinator.read.facets import bucket_selection, facet_scheduling, group_counts_by_facet_value
+from shard.caches.lru_cache import COLUMN_CACHE
+from shard.collect.grouping import distinct_hits, group_sizes_hits_and_counts
+from shard.collect.top_hits import segment_top_k
+from shard.process import shard_command
+from shard.query.text import any_clause_top_k, clause_combination, text_search
+from shard.read import matching
+from shard.segment.columns.sort_columns import Permutation, Permuted
+
+FEW: Final = 2
+
+THRESHOLDS: Final = (
+    (segment_top_k, "_WALK_MATCHES_MIN", 1),
+    (segment_top_k, "_WALK_STEPS_MAX", 1_000),
+    (segment_top_k, "_FOUND_SHARE", 1),
+    (segment_top_k, "_SCORED_FEW", FEW),
+    (text_search, "_SCORED_AT_ONCE", FEW),
+    (matching, "_INSPECTED_COST", 0),
+    (clause_combination, "_COUNTED_COST", 0),
+    (clause_combination, "_CANDIDATES_SHARE", 1),
+    (clause_combination, "_MARKED_ENTRIES_MIN", 1),
+    (any_clause_top_k, "_ENTRIES_MIN", 1),
+    (distinct_hits, "_SELECTED_MIN", 1),
+    (group_sizes_hits_and_counts, "BITS_MAX", 24),
+    (group_counts_by_facet_value, "_MARKS_MAX", 24),
+    (bucket_selection, "_RANKED_MAX", FEW),
+    (bucket_selection, "_UNRANKED_MIN", FEW),
+    (bucket_selection, "_TIES_MAX", FEW),
+    (facet_scheduling, "LONG_RESPONSE_VALUES", 8),
+    (facet_scheduling, "LONG_RESPONSE_KEYS", 4),
+    (facet_scheduling, "BUCKETS_FAST_MAX", FEW),
+)
+"""Module, name of a constant, value."""
+
+
+def _permutation_at_once(self: Permuted) -> Permutation | None:
+    """Return the documents in order, which are sorted if they have not been."""
+    key = ("permutation", self.serial)
+    if COLUMN_CACHE.get(key) is None:
+        self.make_permutation()
+    known: Permutation | None = COLUMN_CACHE.get(key)
+    return known
+
+
+def lower() -> None:
+    """Lower all thresholds of this process."""
+    for module, name, value in THRESHOLDS:
+        assert hasattr(module, name), name
+        setattr(module, name, value)
+    Permuted.permutation = _permutation_at_once  # type: ignore[method-assign]
+
+
+def run_shard(arguments: list[str]) -> None:
+    """Run a shard."""
+    lower()
+    shard_command.main(arguments)
+
+
+def run_coordinator(arguments: list[str]) -> None:
+    """Run a coordinator."""
+    lower()
+    commands.main(arguments)
+
+
+if __name__ == "__main__":
+    for program, function in (("SHARD", run_shard), ("COORDINATOR", run_coordinator)):
+        known = getattr(supervisor, program)
+        main = f"tests.small_thresholds:{function.__name__}"
+        setattr(supervisor, program, known._replace(main=main))
+    coordinator.__main__.main()
