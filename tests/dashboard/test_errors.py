@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import Service
+from tests.dashboard.conftest import Service, Tab
 from tests.dashboard.search_page import total_text
 
 pytestmark = pytest.mark.usefixtures("films")
@@ -97,3 +97,42 @@ def test_a_service_that_needs_a_key_asks_for_it(page: Any, expect: Any) -> None:
 def test_an_address_that_is_no_text_is_no_index(page: Any, expect: Any) -> None:
     page.goto("/dashboard/50%")
     expect(page.get_by_role("heading", name="There is no index “50%”")).to_be_visible()
+
+
+def test_what_fails_in_a_long_dialog_is_in_sight(tab: Tab, expect: Any) -> None:
+    error = {"code": "insufficient_storage", "message": "The disk is full.", "status": 507}
+    with tab.used(viewport={"width": 360, "height": 640}) as page:
+        page.goto("/dashboard/films")
+        page.get_by_role("button", name="Configure", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        page.route(
+            "**/films/configuration", lambda route: route.fulfill(status=507, json={"error": error})
+        )
+        dialog.get_by_role("button", name="Save").click()
+        alert = dialog.get_by_role("alert").filter(has_text="The disk is full.")
+        expect(alert).to_be_in_viewport(ratio=1)
+        save = dialog.get_by_role("button", name="Save").bounding_box()
+        told = alert.bounding_box()
+        assert told["y"] + told["height"] <= save["y"]
+
+
+def test_who_enters_no_key_is_asked_once_and_told_nothing_false(page: Any, expect: Any) -> None:
+    """The page said that without a key everybody may do anything."""
+    error = {"code": "unauthorized", "message": "The key has expired.", "status": 401}
+    page.route(
+        re.compile("/_(keys|aliases|indexes|snapshots)$"),
+        lambda route: route.fulfill(status=401, json={"error": error}),
+    )
+    page.goto("/dashboard/_service")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("alert")).to_contain_text("The key has expired.")
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("main")).not_to_contain_text("everybody")
+
+    page.get_by_role("button", name="Try again").click()
+    page.unroute_all()
+    dialog.get_by_label("API key").fill("another")
+    dialog.get_by_role("button", name="Use this key").click()
+    expect(page.get_by_role("main")).to_contain_text("everybody")
+    expect(page.get_by_text("No alias yet")).to_be_visible()

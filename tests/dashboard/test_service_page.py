@@ -128,7 +128,12 @@ def test_keys_are_made_with_limits_shown_once_and_deleted(
         dialog.get_by_role("button", name="Create the key").click()
         made_keys.append(dialog.get_by_label("API key").input_value())
         shown = dialog.get_by_label("API key")
-        assert shown.evaluate("(one) => one.scrollHeight <= one.clientHeight + 2")  # all of it
+        is_whole = "(one) => one.scrollHeight <= one.clientHeight + 2"
+        assert shown.evaluate(is_whole)
+        hyphens = "fk_0123456789ab_-" + "x" * 42
+        shown.evaluate("(one, key) => (one.value = key)", hyphens)
+        assert shown.evaluate(is_whole), "no key is broken at its hyphens"
+        shown.evaluate("(one, key) => (one.value = key)", made_keys[0])
         assert violations(page, axe) == []
         dialog.get_by_role("button", name="Done").click()
         expect(row(page, "API keys", "the owner")).to_contain_text("admin")

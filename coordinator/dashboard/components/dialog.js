@@ -33,7 +33,21 @@ export function openDialog(title, build, { kind = "", onClose } = {}) {
   document.body.append(dialog);
   dialog.showModal();
   dialog.querySelector("[autofocus]")?.focus();
+  keepAlertsInSight(dialog);
   return dialog;
+}
+
+/** Scrolls to what goes wrong: a long dialog may say it far from the button that was pressed. */
+function keepAlertsInSight(dialog) {
+  const said = new WeakMap();
+  const look = () => {
+    for (const alert of dialog.querySelectorAll("[role=alert]")) {
+      const text = alert.textContent;
+      if (text && said.get(alert) !== text) alert.scrollIntoView({ block: "nearest" });
+      said.set(alert, text);
+    }
+  };
+  new MutationObserver(look).observe(dialog, { childList: true, characterData: true, subtree: true });
 }
 
 /**

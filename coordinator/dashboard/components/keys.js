@@ -100,7 +100,7 @@ export function keyDialog({ isFirst, indexes, onDone }) {
   };
 
   const show = (key) => {
-    const shown = h("textarea", { class: "code", rows: "2", readonly: true }, key);
+    const shown = h("textarea", { class: "code whole-key", rows: "2", readonly: true }, key);
     fill(
       place,
       h("p", {}, "This is the only time that it is shown. Keep it where it is safe."),

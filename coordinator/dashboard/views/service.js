@@ -17,7 +17,7 @@ export function serviceView() {
   let indexes = [];
   const keys = createSheet({
     title: "API keys",
-    text: OPEN,
+    text: "",
     columns: ["Key", "May", "Indexes", "Only items", "Expires"],
     action: button("Create a key", {
       iconName: "plus",
@@ -49,13 +49,15 @@ export function serviceView() {
     snapshots.element,
   );
 
-  /** Fills one sheet; what fails says so in its place, and the others stay. */
+  /** Fills one sheet; what fails says so in its place, and the others stay: returns the error. */
   async function drawInto(sheet, read) {
     try {
       sheet.draw(await read());
       fill(sheet.problem);
+      return null;
     } catch (error) {
-      if (error.name !== "AbortError") fill(sheet.problem, errorNotice(error));
+      if (error.name !== "AbortError") fill(sheet.problem, errorNotice(error, { retry: drawAll }));
+      return error;
     }
   }
 
@@ -251,7 +253,13 @@ export function serviceView() {
     return name;
   }
 
-  drawKeys().then(() => Promise.all([drawAliases(), drawSnapshots()]));
+  /** Draws all sheets; if no key was entered, the others would only ask for it again. */
+  async function drawAll() {
+    const error = await drawKeys();
+    if (error?.status !== 401) await Promise.all([drawAliases(), drawSnapshots()]);
+  }
+
+  drawAll();
   return { element, title: "Service", close: () => controller.abort() };
 }
 
