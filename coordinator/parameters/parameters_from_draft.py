@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from coordinator.parameters.mistakes import Mistakes
     from coordinator.parameters.search_draft import SearchDraft
 
+LISTED_CHARS_MAX: Final = 500
+"""Of the names in a warning."""
+
 
 def check_groups(draft: SearchDraft, mistakes: Mistakes) -> None:
     """Record conflicts between `distinct` and other parameters."""
@@ -130,10 +133,11 @@ def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]
     """Return a warning for each name in `facet_fields` that is not a facet."""
     known = {**draft.facets, **draft.field_facets}
     unknown = [name[:100] for name in names if name not in known]
+    listed = f"; the facets are {', '.join(known)[:LISTED_CHARS_MAX] or 'none'}" if unknown else ""
     return tuple(
         [
             f"facet_fields names {name!r}, which is not a facet"
-            f"{nearest(name, known) if place < GUESSES_MAX else ''}"
+            f"{(nearest(name, known) or listed) if place < GUESSES_MAX else ''}"
             for place, name in enumerate(unknown)
         ]
     )
