@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from multidict import istr
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sized
 
     from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
 
     from common.limits import Limits
@@ -62,6 +62,7 @@ requests: clients that keep those made while a coordinator was away would never 
 READ_BYTES: Final = 256 * 1024
 """Bytes of a body kept in memory before reading from the socket pauses."""
 
+_READS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REQUEST_ID: Final = istr("X-Request-Id")
 
@@ -234,9 +235,21 @@ class Connection(RequestHandler):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        if self.request is not None and self.request.can_be_probed:
+        request = self.request
+        if request is not None and request.can_be_probed and not self._has_change_waiting():
             transport.write(_CONTINUE)
         self._loop.call_later(min(seconds, 1.0), self._probe, 2 * seconds)
+
+    def _has_change_waiting(self) -> bool:
+        """Whether a request that may change something came with the newest one.
+
+        It is carried out, as it would be alone, though its client has left; a connection that is
+        found to be lost would end before its turn.
+        """
+        return any(
+            not isinstance(message, RawRequestMessage) or message.method not in _READS
+            for message, _ in self._messages
+        )
 
     def close_after_last(self) -> None:
         """Let the newest request be the last one, unless others have come with it."""

@@ -250,6 +250,59 @@ async def test_nothing_is_sent_within_the_answer_to_the_request_before(
     await connection.close()
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        request("HEAD", "/films/search?query=slow"),
+        post("/films/search", {"query": "slow"}, "Expect: 100-continue"),
+        EXPORT,
+    ],
+    ids=["head", "expect", "export"],
+)
+async def test_whatever_a_client_that_has_ended_its_sending_waits_for_comes_whole(
+    service: LocalService, slow: SlowSearches, data: bytes
+) -> None:
+    connection = await RawConnection.open(service.port)
+    await connection.send(data, half_closes=True)
+    await until(lambda: slow.num_running >= NUM_SHARDS)
+    num_asked = 0
+    while num_asked < 3:
+        num_asked += await connection.reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+    assert await connection.reader.readline() == b"\r\n"
+    slow.go_on.set()
+
+    reply = await connection.read(is_head=data.startswith(b"HEAD"))
+
+    assert reply.status == 200
+    if data == EXPORT:
+        assert len(reply.body.splitlines()) == 50
+    elif data.startswith(b"HEAD"):
+        assert int(reply.headers["content-length"]) > 1_000
+    else:
+        assert reply.json["pagination"]["total"] == 50
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+
+async def test_a_write_that_was_sent_after_a_read_is_done_though_the_client_has_left(
+    service: LocalService, slow: SlowSearches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were sent in one go; what the client did not stay for is the answers."""
+    monkeypatch.setattr("coordinator.http.aiohttp_connections.PROBE_SECONDS", 0.0)
+    connection = await sent(service, SLOW + request("PUT", "/films/items/77", b'{"name":"new"}'))
+    await until(lambda: slow.num_running == NUM_SHARDS)
+    close(connection)
+    other = await RawConnection.open(service.port)
+    await other.send(SLOW, half_closes=True)
+    await other.reader.readuntil(b"\r\n\r\n")  # it has been asked, as the first one would be
+    slow.go_on.set()
+
+    await until(lambda: counted(service, "PUT /{index}/items/{id}"))
+    assert counted(service, "PUT /{index}/items/{id}") == {200: 1}
+    assert (await exchange(service.port, request("GET", "/films/items/77"))).status == 200
+    await other.close()
+
+
 @LEAVE
 async def test_a_write_whose_client_leaves_is_done(
     service: LocalService,
