@@ -14,6 +14,7 @@ A value that breaks the syntax stops the scan (`stop`, FAULT). One that breaks a
 (`refuse`) and scanned to its end, so that the next item can be found.
 
 `scan_lines` and `scan_array` do this for consecutive items and write a row for each, good or not.
+`token_scan` says which bytes are which numbers.
 
 Cost: 2 GB/s and core for items of 600 bytes, hash of the ids included.
 """
