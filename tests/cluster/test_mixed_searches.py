@@ -5,7 +5,7 @@
     2 shards, loaded at once     ┘
 
 The first two have replaced, deleted and merged items on their way; the last one has only those that
-are left.
+are left, and takes the ways of large indexes (`tests.small_thresholds`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
     folder: Path = tmp_path_factory.mktemp("mixed")
     with ExitStack() as stack:
         services = [
-            stack.enter_context(Service(folder / f"data-{n}", n, environment=some))
-            for n, some in ((1, SMALL_SEGMENTS), (3, SMALL_SEGMENTS), (2, {}))
+            stack.enter_context(Service(folder / f"data-{n}", n, environment=some, module=module))
+            for n, some, module in (
+                (1, SMALL_SEGMENTS, "coordinator"),
+                (3, SMALL_SEGMENTS, "coordinator"),
+                (2, {}, "tests.small_thresholds"),
+            )
         ]
         yield [stack.enter_context(closing(service.client())) for service in services]
 

@@ -69,8 +69,8 @@ def similar(item: dict[str, Any], items: list[dict[str, Any]]) -> set[int]:
 
 
 @pytest.fixture(scope="module", params=SHARD_COUNTS, ids=lambda count: f"{count}-shards")
-def index(request: pytest.FixtureRequest, services: Services) -> Iterator[Index]:
-    index = Index(services(request.param).client(), "similar")
+def index(request: pytest.FixtureRequest, services_of_all_ways: Services) -> Iterator[Index]:
+    index = Index(services_of_all_ways(request.param).client(), "similar")
     index.configure(
         {
             "aggregations": {"kind": {}},
