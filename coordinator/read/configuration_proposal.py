@@ -72,6 +72,12 @@ INTERVALS: Final = 10
 _STEP_MIN: Final = 1e-9
 _STEP_MAX: Final = 1e15
 _TITLES: Final = ("title", "name", "label", "headline", "subject", "product", "question")
+_WHOLE_TITLES: Final = (
+    *_TITLES,
+    *("titel", "bezeichnung", "artikelbezeichnung", "produktbezeichnung", "titre", "nom"),
+    *("título", "titulo", "nombre", "titolo", "nome", "naam", "tytuł", "nazwa"),
+)
+"""Also in other languages; parts of other words there may be the same by chance."""
 _DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
 _LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
 _IMAGE: Final = re.compile(r"(https?://|/)[^?#]+\.(jpe?g|png|gif|webp|avif|svg)([?#].*)?", re.I)
@@ -274,7 +280,9 @@ def _role(path: str, one: _Field, num_items: int) -> str:
         return "tree"
     is_short = one.num_long <= LONG_SHARE_MAX * one.num_values
     is_short = is_short and one.num_chars <= VALUE_CHARS_MAX * one.num_values
-    is_title = path.lower() in _TITLES and one.repeats < REPEATED_MIN  # "Untitled" may be frequent
+    is_title = (
+        path.lower() in _WHOLE_TITLES and one.repeats < REPEATED_MIN
+    )  # "Untitled" may be frequent
     if is_short and one.has_choices and not is_title and is_choice:
         return "facet"
     if is_short and not is_choice and num_items > 1:
@@ -324,7 +332,7 @@ def _codes(
 def _title(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:
     """Return the field that names an item."""
     texts = [path for path, role in roles.items() if role == "text" and not fields[path].num_lists]
-    for name in _TITLES:
+    for name in _WHOLE_TITLES:
         for path in texts:
             if path.lower() == name:
                 return path

@@ -117,6 +117,18 @@ def test_authors_are_a_facet_though_most_have_one_book() -> None:
     assert list(propose(items, 10_000, {})["configuration"]["aggregations"]) == ["author"]
 
 
+@pytest.mark.parametrize("name", ["Bezeichnung", "titre", "Nombre", "Tytuł"])
+def test_a_title_may_be_called_so_in_another_language(name: str) -> None:
+    items = [
+        {"id": i, "economy": f"About {i} things", name: "Lampe" if i % 2 else f"Lampe {i}"}
+        for i in range(100)
+    ]
+    found = propose(items, 100, {})
+    assert found["configuration"]["searchable_fields"][0] == f"{name}^3"
+    (title,) = (one for one in found["fields"] if one["role"] == "title")
+    assert title["name"] == name
+
+
 def test_a_title_stays_one_though_some_works_are_untitled() -> None:
     items = [{"id": i, "title": "Untitled" if i % 2 else f"Work {i}"} for i in range(100)]
     found = propose(items, 100, {})
