@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -255,6 +255,9 @@ class LruCache:
 
 FILTER_CACHE: Final = LruCache(16 * MIB)
 """Documents of filters: 4 bytes each, at most one bit for each document of the segment."""
+WORDS_CACHE: Final = LruCache(8 * MIB)
+"""Documents of half-typed and mistyped words that are searched again: one bit for each document of
+the segment."""
 BOUNDS_CACHE: Final = LruCache(64 * MIB)
 """Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
 16 documents for each frequent word, once it is searched."""
@@ -265,8 +268,19 @@ FACET_ROWS_CACHE: Final = LruCache(192 * MIB)
 PAIRS_CACHE: Final = LruCache(64 * MIB)
 """Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search."""
 
+CACHES: Final[Mapping[str, LruCache]] = {
+    "filters": FILTER_CACHE,
+    "words": WORDS_CACHE,
+    "bounds": BOUNDS_CACHE,
+    "columns": COLUMN_CACHE,
+    "facet_rows": FACET_ROWS_CACHE,
+    "pairs": PAIRS_CACHE,
+}
+"""All of them, by their names in metrics."""
+
 _MEMORY_SHARES: Final = (
     (FILTER_CACHE, 64),
+    (WORDS_CACHE, 128),
     (BOUNDS_CACHE, 16),
     (COLUMN_CACHE, 8),
     (FACET_ROWS_CACHE, 8),

@@ -24,13 +24,7 @@ from common.errors import StorageFull
 from common.process.glibc_malloc import trim_soon
 from common.process.logs import Log
 from common.process.thread_priority import run_in_background
-from shard.caches.lru_cache import (
-    BOUNDS_CACHE,
-    COLUMN_CACHE,
-    FACET_ROWS_CACHE,
-    FILTER_CACHE,
-    PAIRS_CACHE,
-)
+from shard.caches.lru_cache import CACHES
 from shard.partition.merge_and_flush import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
@@ -268,7 +262,7 @@ class MergeScheduler:
         if job.partition.purge_queue:
             return bool(job.submit(job.writer.purge).result())
         job.partition.forget_revisions()
-        for cache in (BOUNDS_CACHE, COLUMN_CACHE, FACET_ROWS_CACHE, FILTER_CACHE, PAIRS_CACHE):
+        for cache in CACHES.values():
             cache.sweep()
         if job.num_steps != job.num_steps_tidied:  # one that was only opened has freed little
             job.num_steps_tidied = job.num_steps

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 from common.process.glibc_malloc import allocated, resident_bytes
 from common.protocol.messages import ProcessStatistics
 from shard.caches.decompressed_item_cache import RECENT_ITEMS
-from shard.caches.lru_cache import (
-    BOUNDS_CACHE,
-    COLUMN_CACHE,
-    FACET_ROWS_CACHE,
-    FILTER_CACHE,
-    PAIRS_CACHE,
-)
+from shard.caches.lru_cache import CACHES
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.indexes.index_statistics import index_sizes
 
@@ -50,11 +44,7 @@ def shard_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:
             *((number, one.statistics()) for number, one in closed),
         ),
         cache_bytes={
-            "filters": FILTER_CACHE.size,
-            "columns": COLUMN_CACHE.size,
-            "bounds": BOUNDS_CACHE.size,
-            "facet_rows": FACET_ROWS_CACHE.size,
-            "pairs": PAIRS_CACHE.size,
+            **{name: cache.size for name, cache in CACHES.items()},
             "items": RECENT_ITEMS.size,
             "queries": QUERY_CACHE_BUDGET.size,
         },

@@ -15,12 +15,16 @@ bound of one list says whether it is among the best. But most documents have one
 So the union takes two passes that decode documents only; hardly any length is read, and no
 accumulator of a document that is just counted.
 
+Many people type the same beginnings. When a word is searched again, the bitset of its documents is
+kept, with its champions, as those of a term are (`single_term_top_k`): no list is read then.
+
 Cost: 4 ns an entry, 20 ns for each document with several.
 """
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -29,7 +33,6 @@ from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
-    F64Array,
     I64Array,
     U8Array,
     U32Array,
@@ -39,7 +42,10 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.derived_values import derived
+from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.postings.term_conjunction import SearchedLists
+from shard.query.pruning.score_bounds import Champions
+from shard.query.pruning.single_term_top_k import NUM_CHAMPIONS, best_champions
 from shard.query.scoring.bm25f import (
     T_MAX,
     Cells,
@@ -49,10 +55,10 @@ from shard.query.scoring.bm25f import (
     add_terms,
     bm25_tf,
     length_code,
-    take_scores,
+    take_tfs,
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.query.scoring.top_k_selection import best_of, kth_greatest
+from shard.query.scoring.top_k_selection import GREATEST, best_of, kth_greatest, pick
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,
@@ -243,16 +249,16 @@ def _score_reaching(
 
 
 @kernel
-def _best_of_word(
+def _reaching(
     searched: SearchedLists,
     weighed: WeighedTerms,
-    weights: F64Array,
+    weight: float,
     norms: _Norms,
     allowed: U64Array,
     scratch: _WordScratch,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Kernel of `best_of_word`; the documents are in no order."""
+    """Return the documents that can be among the k best, in no order, with their tfs."""
     scored, k1 = searched.scored, searched.k1
     cells, marked = scratch
     _mark(scored.lists, weighed.terms, marked, np.empty(BLOCK_ENTRIES, np.uint32))
@@ -268,18 +274,47 @@ def _best_of_word(
     docs = list_all_docs(marked.several, count_docs(marked.several))
     if len(docs) > 0:
         add_terms(scored, weighed, Wanted(marked.several, docs, False), cells)
-    scores, _ = take_scores(docs, weights, k1, cells)
-    # Then those with one entry that can reach the k-th best.
-    weight = weights[weighed.tiers[0]]
+    tfs, _ = take_tfs(docs, cells)
+    # Then those with one entry that can reach the k-th best score, which several tfs may have.
     least = int64(0)
     if len(docs) >= k:
-        least = _least_reaching(kth_greatest(scores, k), weight, k1)
-    more, tfs = _score_reaching(scored, weighed, _Reach(single, norms, least))
-    all_docs = np.concatenate((docs, more))
-    all_scores = np.concatenate((scores, tfs))
-    for i in range(len(docs), len(all_docs)):
-        all_scores[i] = bm25_tf(all_scores[i], weight, k1)
-    return best_of(all_docs, all_scores, k)
+        least = _least_reaching(bm25_tf(kth_greatest(tfs, k), weight, k1), weight, k1)
+    more, more_tfs = _score_reaching(scored, weighed, _Reach(single, norms, least))
+    return np.concatenate((docs, more)), np.concatenate((tfs, more_tfs))
+
+
+@kernel
+def _best_of_word(
+    searched: SearchedLists,
+    weighed: WeighedTerms,
+    weight: float,
+    norms: _Norms,
+    allowed: U64Array,
+    scratch: _WordScratch,
+    k: int,
+) -> tuple[U32Array, I64Array]:
+    """Kernel of `best_of_word`; the documents are in no order."""
+    docs, scores = _reaching(searched, weighed, weight, norms, allowed, scratch, k)
+    for i in range(len(docs)):
+        scores[i] = bm25_tf(scores[i], weight, searched.k1)
+    return best_of(docs, scores, k)
+
+
+@kernel
+def _champions_of_word(
+    searched: SearchedLists,
+    weighed: WeighedTerms,
+    weight: float,
+    norms: _Norms,
+    scratch: _WordScratch,
+) -> tuple[U32Array, I64Array, int]:
+    """Return the documents with the greatest tfs, in no order; these; the greatest of the rest."""
+    no_bits = np.empty(0, np.uint64)
+    docs, tfs = _reaching(searched, weighed, weight, norms, no_bits, scratch, NUM_CHAMPIONS)
+    # Those that tie for the last place are left out: they may be many. Fewer are all there are.
+    reach = kth_greatest(tfs, NUM_CHAMPIONS) if len(tfs) >= NUM_CHAMPIONS else int64(0)
+    docs, tfs = pick(docs, tfs, reach + 1, GREATEST, tfs)
+    return docs, tfs, reach
 
 
 @kernel
@@ -330,6 +365,78 @@ class BestOfWord(NamedTuple):
     scores: NDArray[np.int64]
 
 
+class _KeptWord(NamedTuple):
+    """What is kept of a word that was searched.
+
+    Attributes:
+        fields: the tf norms under which it was searched last.
+        bitset: of all documents that it matches; empty, as are the champions, after one search.
+        champions: under these tf norms.
+    """
+
+    fields: weakref.ref[FieldTfNorms]
+    bitset: NDArray[np.uint64]
+    champions: Champions
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the arrays."""
+        docs, tfs, _ = self.champions
+        return self.bitset.nbytes + docs.nbytes + tfs.nbytes
+
+
+_NOTHING_KEPT: Final = Champions(np.zeros(0, np.uint32), np.zeros(0, np.int64), 0)
+
+
+class _Search(NamedTuple):
+    """A word of several terms, and where it is searched; with one weight, as all have one tier."""
+
+    lists: TermLists
+    terms: WeighedTerms
+    weight: float
+
+    def norms(self) -> _Norms:
+        """Return the greatest tf norms."""
+        rows = zip(self.lists.fields.lists.tf_norms, _least_codes(self.lists.segment), strict=True)
+        of_rows = np.array([tf_norms[least:].max() for tf_norms, least in rows])
+        return _Norms(of_rows, float(of_rows.max()))
+
+    def scratch(self) -> _WordScratch:
+        """Return clean scratch arrays; what is marked in them is not used again."""
+        num_docs = self.lists.index.num_docs
+        SCRATCH.reserve(num_docs)
+        marked = _Marked(empty_bitset(num_docs), empty_bitset(num_docs))
+        return _WordScratch(SCRATCH.cells, marked)
+
+    def kept(self) -> _KeptWord | None:
+        """Return what is kept, from the second search under the same tf norms on."""
+        segment, fields = self.lists.segment, self.lists.fields
+        key = (
+            segment.uid,
+            fields.choice,
+            self.terms.terms.tobytes(),
+            self.terms.ratios.tobytes(),
+        )
+        kept: _KeptWord | None = WORDS_CACHE.get(key)
+        if kept is not None and kept.fields() is fields:
+            if not len(kept.bitset):
+                kept = self._find()
+                WORDS_CACHE.put(key, kept, kept.num_bytes, segment)
+            return kept
+        first = _KeptWord(weakref.ref(fields), np.zeros(0, np.uint64), _NOTHING_KEPT)
+        WORDS_CACHE.put(key, first, 0, segment)
+        return None
+
+    def _find(self) -> _KeptWord:
+        """Find all documents of the word, and its champions."""
+        lists, terms, weight = self
+        scratch = self.scratch()
+        docs, tfs, reach = _champions_of_word(lists.searched, terms, weight, self.norms(), scratch)
+        order = np.argsort(docs)
+        champions = Champions(docs[order], tfs[order], reach)
+        return _KeptWord(weakref.ref(lists.fields), scratch.marked.any, champions)
+
+
 def best_of_word(
     lists: TermLists,
     weighed: WeighedTerms,
@@ -346,23 +453,17 @@ def best_of_word(
         allowed: bitset of documents; empty: all.
         k: at least 1.
     """
-    scored, num_docs = lists.fields.lists, lists.index.num_docs
-    of_rows = np.array(
-        [
-            tf_norms[least:].max()
-            for tf_norms, least in zip(scored.tf_norms, _least_codes(lists.segment), strict=True)
-        ]
-    )
-    marked = _Marked(empty_bitset(num_docs), empty_bitset(num_docs))
-    SCRATCH.reserve(num_docs)
+    weight = float(weights[weighed.tiers[0]])
+    search = _Search(lists, weighed, weight)
+    kept = search.kept()
+    if kept is not None:
+        docs, scores = best_champions(kept.champions, weight, lists.k1, allowed, k)
+        if len(docs):
+            bitset = kept.bitset & allowed if len(allowed) else kept.bitset
+            return BestOfWord(bitset, docs, scores)
+    scratch = search.scratch()
     docs, scores = _best_of_word(
-        lists.searched,
-        weighed,
-        np.array(weights),
-        _Norms(of_rows, float(of_rows.max())),
-        allowed,
-        _WordScratch(SCRATCH.cells, marked),
-        k,
+        lists.searched, weighed, weight, search.norms(), allowed, scratch, k
     )
     order = np.argsort(docs)
-    return BestOfWord(marked.any, docs[order], scores[order])
+    return BestOfWord(scratch.marked.any, docs[order], scores[order])

@@ -106,7 +106,7 @@ class GroupBounds(NamedTuple):
 
 @arguments
 class Champions(NamedTuple):
-    """The documents that score most for a term (see `single_term_top_k`).
+    """The documents that score most for a term or word (see `single_term_top_k`).
 
     Attributes:
         docs: ascending.

@@ -241,10 +241,10 @@ def _champions(searched: SearchedLists, bounded: _Bounded) -> tuple[U32Array, I6
 
 
 @kernel
-def _best_champions(
+def best_champions(
     champions: Champions, weight: float, k1: float, allowed: U64Array, k: int
 ) -> tuple[U32Array, I64Array]:
-    """Return documents and scores of a term's k best, with all ties for the k-th place.
+    """Return documents and scores of a term's (or word's) k best, with all ties for the k-th place.
 
     Nothing if they cannot be told from its champions.
     """
@@ -397,7 +397,7 @@ def best_of_term(
     )
     champions = _kept_champions(lists, kept, bounded)
     if champions is not None:
-        found = _best_champions(champions, weight, lists.k1, allowed, k)
+        found = best_champions(champions, weight, lists.k1, allowed, k)
         if len(found[0]):
             return found
     found = _best_of_term(lists.searched, bounded, allowed, k)

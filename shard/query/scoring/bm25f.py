@@ -414,20 +414,27 @@ def add_terms(scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells:
 
 
 @kernel
-def take_scores(
-    docs: U32Array, weights: F64Array, k1: float, cells: Cells
-) -> tuple[I64Array, U8Array]:
-    """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
+def take_tfs(docs: U32Array, cells: Cells) -> tuple[I64Array, U8Array]:
+    """Return weighted tfs and tiers of the listed documents, and clean their cells."""
     values, touched = cells
-    scores = np.empty(len(docs), np.int64)
+    tfs = np.empty(len(docs), np.int64)
     tiers = np.empty(len(docs), np.uint8)
     for i in range(len(docs)):
         doc = docs[i]
         cell = values[doc]
         tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
-        scores[i] = cell & T_MAX
+        tfs[i] = cell & T_MAX
         values[doc] = 0
         touched[doc >> uint32(6)] = 0
+    return tfs, tiers
+
+
+@kernel
+def take_scores(
+    docs: U32Array, weights: F64Array, k1: float, cells: Cells
+) -> tuple[I64Array, U8Array]:
+    """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
+    scores, tiers = take_tfs(docs, cells)
     # A separate loop, so that the compiler vectorizes the division.
     for i in range(len(docs)):
         scores[i] = bm25_tf(scores[i], weights[tiers[i]], k1)

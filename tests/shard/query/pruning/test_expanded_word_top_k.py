@@ -11,6 +11,7 @@ from msgspec import structs
 from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import MatchKind, Word
+from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.pruning import expanded_word_top_k
 from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import Evaluation
@@ -53,13 +54,15 @@ def segment() -> Segment:
 
 
 def prepare(
-    clauses: Sequence[tuple[Word, dict[MatchKind, float]]], fields: Sequence[str] = FIELDS
+    clauses: Sequence[tuple[Word, dict[MatchKind, float]]],
+    fields: Sequence[str] = FIELDS,
+    averages: float = 20.0,
 ) -> PreparedQuery:
     scored = tuple(
         ScoredClause(word, (tuple(weights.get(kind, 0.0) for kind in MatchKind),))
         for word, weights in clauses
     )
-    weights = tuple(FieldWeight(name, 1.0 + i, 20.0) for i, name in enumerate(fields))
+    weights = tuple(FieldWeight(name, 1.0 + i, averages) for i, name in enumerate(fields))
     query = TextQuery(scored, len(scored), False, (), weights, 0.9, 0.6, 0.2)
     return PreparedQuery(query, REGISTRY, CLASSES)
 
@@ -104,6 +107,45 @@ def test_the_best_of_a_word_of_many_terms_are_those_of_all(
     assert strategy.ranking is Ranking.ONE_WORD
     everything = match_text(view, prepare([(word, weights)]), allowed, None)
     check(match_text(view, prepared, allowed, k), everything, k)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize(
+    ("word", "weights"),
+    [(SEA, PREFIX), (SEA_COMPLETED, EXACT_OR_COMPLETED), (MISTYPED, TYPOS)],
+)
+def test_a_word_searched_again_is_not_read(
+    segment: Segment,
+    word: Word,
+    weights: dict[MatchKind, float],
+    share: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expanded_word_top_k, "ENTRIES_MIN", 100)
+    view, allowed = SegmentView(segment), some_docs(share)
+    clauses = [(word, weights)]
+
+    def search(averages: float = 20.0, allowed: np.ndarray | None = allowed) -> TextMatch:
+        return match_text(view, prepare(clauses, averages=averages), allowed, 10)
+
+    def check_found(averages: float = 20.0, allowed: np.ndarray | None = allowed) -> None:
+        prepared = prepare(clauses, averages=averages)
+        check(search(averages, allowed), match_text(view, prepared, allowed, None), 10)
+
+    search(30.0)
+    size = WORDS_CACHE.size
+    search(30.0)  # finds all documents, and the champions
+    assert WORDS_CACHE.size > size + NUM_DOCS / 8
+    with monkeypatch.context() as read:
+        read.setattr(expanded_word_top_k, "_best_of_word", None)
+        check_found(30.0)
+        check_found(30.0)  # what is kept has not changed
+        with pytest.raises(TypeError):  # too few champions pass: the lists are read
+            search(30.0, some_docs(0.02))
+        with pytest.raises(TypeError):  # under other tf norms there may be others
+            search(40.0)
+    check_found(30.0, some_docs(0.02))
+    check_found(40.0)
 
 
 def test_few_documents_are_scored(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:

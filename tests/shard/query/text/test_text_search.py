@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
+from shard.query.pruning import expanded_word_top_k
 from shard.query.text import text_search
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
@@ -111,6 +113,32 @@ def test_among_some_documents_are_the_hits_of_all_with_the_same_scores(
     assert own.tolist() == [scores[doc] for doc in docs.tolist()]
 
 
+BEGUN = st.sampled_from(("seal", "seam", "seat", "sear", "tide", "rain"))
+
+
+def check_best(
+    view: SegmentView, query: TextQuery, registry: FieldRegistry, num_ranked: int, mask: int
+) -> None:
+    """Compare the best of the documents in a mask with all hits, each with its score.
+
+    However often: what is kept of a search answers the next ones.
+    """
+    num_docs = view.segment.num_docs
+    everything = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
+    scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))
+    allowed = full_bitset(max(num_docs, 1)) & np.uint64(mask)
+    passing = [doc for doc in scores if mask >> doc & 1]
+    best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
+    for _ in range(3):
+        some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
+        assert some.found.count == len(passing)
+        assert some.found.docs.tolist() == passing
+        ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
+        assert ranked == {doc: scores[doc] for doc in ranked}
+        if best:
+            assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
+
+
 @given(ITEMS, queries(), LISTS, st.integers(0, 4), st.integers(0, 2**10))
 def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_narrow(
     items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, num_ranked: int, mask: int
@@ -118,19 +146,35 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, lists))
     query = make_query(shape, [view], [registry], len(items))
-    everything = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
-    allowed = full_bitset(max(len(items), 1)) & np.uint64(mask)
-    some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
+    check_best(view, query, registry, num_ranked, mask)
 
-    scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))
-    passing = [doc for doc in scores if mask >> doc & 1]
-    assert some.found.count == len(passing)
-    assert some.found.docs.tolist() == passing
-    ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
-    assert ranked == {doc: scores[doc] for doc in ranked}
-    best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
-    if best:
-        assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "a": st.lists(BEGUN, max_size=5).map(" ".join),
+                "b": st.lists(BEGUN, max_size=2).map(" ".join),
+            }
+        ),
+        min_size=4,
+        max_size=10,
+    ),
+    st.integers(1, 3),
+    st.integers(0, 2**10),
+)
+def test_the_best_of_a_half_typed_word_are_the_same(
+    items: list[dict[str, Any]], num_ranked: int, mask: int
+) -> None:
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = all_of(Word("sea", is_prefix=True), paths=("a", "b"))
+    query = make_query(shape, [view], [registry], len(items))
+    with (
+        mock.patch.object(expanded_word_top_k, "ENTRIES_MIN", 1),
+        mock.patch.object(expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
+    ):
+        check_best(view, query, registry, num_ranked, mask)
 
 
 @given(ITEMS, queries(), LISTS, st.integers(0, 2**10), st.booleans())
