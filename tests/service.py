@@ -162,6 +162,10 @@ def is_running(pid: int) -> bool:
     return state != "Z" or num_threads > 1
 
 
+IDLE_SECONDS_MAX = 30.0
+"""A connection that was idle for longer is not used: the service closes it after 75."""
+
+
 class Client:
     """A keep-alive HTTP client for one thread."""
 
@@ -171,6 +175,7 @@ class Client:
         self.headers: dict[str, str] = {}
         """Sent with every request, such as an API key."""
         self._connection: http.client.HTTPConnection | None = None
+        self._last_used = 0.0
 
     def request(
         self,
@@ -184,6 +189,8 @@ class Client:
         Raises:
             OSError, http.client.HTTPException: the connection failed; the outcome is unknown.
         """
+        if time.monotonic() - self._last_used > IDLE_SECONDS_MAX:
+            self.close()
         if self._connection is None:
             self._connection = http.client.HTTPConnection(
                 "127.0.0.1", self.port, timeout=self.timeout
@@ -197,6 +204,7 @@ class Client:
         except (OSError, http.client.HTTPException):
             self.close()
             raise
+        self._last_used = time.monotonic()
         if answer.will_close:
             self.close()
         return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, content)
