@@ -20,6 +20,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.grouping import distinct_hits, group_sizes_hits_and_counts
 from shard.collect.top_hits import segment_top_k
 from shard.process import shard_command
+from shard.query.pruning import expanded_word_top_k
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
 from shard.segment.columns.sort_columns import Permutation, Permuted
@@ -37,6 +38,8 @@ THRESHOLDS: Final = (
     (clause_combination, "_CANDIDATES_SHARE", 1),
     (clause_combination, "_MARKED_ENTRIES_MIN", 1),
     (any_clause_top_k, "_ENTRIES_MIN", 1),
+    (expanded_word_top_k, "ENTRIES_MIN", 1),
+    (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
     (distinct_hits, "_SELECTED_MIN", 1),
     (group_sizes_hits_and_counts, "BITS_MAX", 24),
     (group_counts_by_facet_value, "_MARKS_MAX", 24),
