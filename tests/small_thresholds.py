@@ -17,13 +17,18 @@ from coordinator.cli import commands
 from coordinator.process import supervisor
 from coordinator.read.facets import bucket_selection, facet_scheduling, group_counts_by_facet_value
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.collect.facets import facet_counts
 from shard.collect.grouping import distinct_hits, group_sizes_hits_and_counts
 from shard.collect.top_hits import segment_top_k
 from shard.process import shard_command
+from shard.query.filters import filter_only_matches
+from shard.query.phrases import frequent_pairs
 from shard.query.pruning import expanded_word_top_k
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
+from shard.segment.columns import facet_column_builder, facet_column_merge, text_ordinal_files
 from shard.segment.columns.sort_columns import Permutation, Permuted
+from shard.segment.text import bitset_postings, prefix_lists
 
 FEW: Final = 2
 
@@ -40,6 +45,18 @@ THRESHOLDS: Final = (
     (any_clause_top_k, "_ENTRIES_MIN", 1),
     (expanded_word_top_k, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
+    (prefix_lists, "ENTRIES_MIN", 12),
+    (prefix_lists, "ENTRIES_MAX", 12),
+    (bitset_postings, "DOCS_MIN", 1),
+    (frequent_pairs, "DOCS_MIN", 1),
+    (filter_only_matches, "_SELECTIVE_SHARE", 1),
+    (facet_column_builder, "SETS_DOCS_MIN", 1),
+    (facet_column_merge, "SETS_DOCS_MIN", 1),
+    (facet_counts, "_SETS_MATCHES_MIN", 1),
+    (facet_counts, "ROWS_DOCS_MIN", 1),
+    (facet_counts, "_ROWS_MATCHES_MIN", 1),
+    (facet_counts, "_ROWS_SHARE", 1),
+    (text_ordinal_files, "FILE_DOCS_MIN", 1),
     (distinct_hits, "_SELECTED_MIN", 1),
     (group_sizes_hits_and_counts, "BITS_MAX", 24),
     (group_counts_by_facet_value, "_MARKS_MAX", 24),
