@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from common.errors import InvalidRequest
+from common.nearest_name import nearest
 from coordinator.parameters.parameters_of_other_engines import equivalent
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def _without_brackets(name: str, parameters: Mapping[str, Parameter]) -> str | N
 
 def _nearest(name: str, parameters: Mapping[str, Parameter]) -> str:
     """Return the nearest known name, or all of them, as the end of a message."""
-    near = difflib.get_close_matches(name.lower(), parameters, n=1, cutoff=LIKENESS_MIN)
-    if near:
-        return f"; did you mean {near[0]}?"
+    if near := nearest(name.lower(), parameters, LIKENESS_MIN):
+        return near
     known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
     hint = f"; known are {known}"
     if "filters" in parameters:

@@ -61,6 +61,10 @@ class LruCache:
     Safe to use from several threads. Two that miss the same key both compute it, and the second
     value replaces the first, which is equal; what takes long or much memory is made by
     `get_or_make`, or while `making` it.
+
+    Args:
+        bytes_max: of all values.
+        memory_share: n, if `widen_caches` is to let them take 1 / n of the memory; else 0.
     """
 
     __slots__ = (
@@ -73,11 +77,13 @@ class LruCache:
         "_makers",
         "_owners",
         "bytes_max",
+        "memory_share",
         "size",
     )
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, memory_share: int = 0) -> None:
         self.bytes_max = bytes_max
+        self.memory_share = memory_share
         self.size = 0
         self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
         self._owners: dict[int, tuple[weakref.ref[Any], set[Hashable]]] = {}
@@ -253,19 +259,19 @@ class LruCache:
             del self._owners[entry[2]]
 
 
-FILTER_CACHE: Final = LruCache(16 * MIB)
+FILTER_CACHE: Final = LruCache(16 * MIB, memory_share=64)
 """Documents of filters: 4 bytes each, at most one bit for each document of the segment."""
-WORDS_CACHE: Final = LruCache(8 * MIB)
+WORDS_CACHE: Final = LruCache(8 * MIB, memory_share=128)
 """Documents of half-typed and mistyped words that are searched again: one bit for each document of
 the segment."""
-BOUNDS_CACHE: Final = LruCache(64 * MIB)
+BOUNDS_CACHE: Final = LruCache(64 * MIB, memory_share=16)
 """Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
 16 documents for each frequent word, once it is searched."""
-COLUMN_CACHE: Final = LruCache(128 * MIB)
+COLUMN_CACHE: Final = LruCache(128 * MIB, memory_share=8)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
-FACET_ROWS_CACHE: Final = LruCache(192 * MIB)
+FACET_ROWS_CACHE: Final = LruCache(192 * MIB, memory_share=8)
 """Rows of facets that are counted together: 16 bytes a document of a large segment."""
-PAIRS_CACHE: Final = LruCache(64 * MIB)
+PAIRS_CACHE: Final = LruCache(64 * MIB, memory_share=16)
 """Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search."""
 
 CACHES: Final[Mapping[str, LruCache]] = {
@@ -276,17 +282,7 @@ CACHES: Final[Mapping[str, LruCache]] = {
     "facet_rows": FACET_ROWS_CACHE,
     "pairs": PAIRS_CACHE,
 }
-"""All of them, by their names in metrics."""
-
-_MEMORY_SHARES: Final = (
-    (FILTER_CACHE, 64),
-    (WORDS_CACHE, 128),
-    (BOUNDS_CACHE, 16),
-    (COLUMN_CACHE, 8),
-    (FACET_ROWS_CACHE, 8),
-    (PAIRS_CACHE, 16),
-)
-"""Each cache may take 1 / n of the memory of its shard."""
+"""All of them, by their names in metrics; each has a share of the memory."""
 
 
 def widen_caches(memory_bytes: int) -> None:
@@ -298,5 +294,5 @@ def widen_caches(memory_bytes: int) -> None:
     Args:
         memory_bytes: that this process may count on.
     """
-    for cache, share in _MEMORY_SHARES:
-        cache.bytes_max = max(cache.bytes_max, memory_bytes // share)
+    for cache in CACHES.values():
+        cache.bytes_max = max(cache.bytes_max, memory_bytes // cache.memory_share)

@@ -116,8 +116,8 @@ def test_growth_of_a_value_that_is_not_kept_any_more_is_ignored() -> None:
 
 
 def test_caches_widen_with_memory_and_never_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    small, large = LruCache(64 * MIB), LruCache(16 * MIB)
-    monkeypatch.setattr(lru_cache, "_MEMORY_SHARES", ((small, 16), (large, 8)))
+    small, large = LruCache(64 * MIB, memory_share=16), LruCache(16 * MIB, memory_share=8)
+    monkeypatch.setattr(lru_cache, "CACHES", {"small": small, "large": large})
     widen_caches(512 * MIB)
     assert (small.bytes_max, large.bytes_max) == (64 * MIB, 64 * MIB)
     widen_caches(0)  # a system that does not report its memory
