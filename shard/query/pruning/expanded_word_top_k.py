@@ -15,8 +15,9 @@ bound of one list says whether it is among the best. But most documents have one
 So the union takes two passes that decode documents only; hardly any length is read, and no
 accumulator of a document that is just counted.
 
-Many people type the same beginnings. When a word is searched again, the bitset of its documents is
-kept, with its champions, as those of a term are (`single_term_top_k`): no list is read then.
+Many people type the same beginnings. From the second search of a word on, the bitset of its
+documents and its champions are kept, as champions are of a term (`single_term_top_k`), and no list
+is read.
 
 Cost: 4 ns an entry, 20 ns for each document with several.
 """
@@ -258,7 +259,7 @@ def _reaching(
     scratch: _WordScratch,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents that can be among the k best, in no order, with their tfs."""
+    """Return the documents that can be among the k best, unordered, with their tfs."""
     scored, k1 = searched.scored, searched.k1
     cells, marked = scratch
     _mark(scored.lists, weighed.terms, marked, np.empty(BLOCK_ENTRIES, np.uint32))
@@ -293,7 +294,7 @@ def _best_of_word(
     scratch: _WordScratch,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Kernel of `best_of_word`; the documents are in no order."""
+    """Kernel of `best_of_word`; the documents are unordered."""
     docs, scores = _reaching(searched, weighed, weight, norms, allowed, scratch, k)
     for i in range(len(docs)):
         scores[i] = bm25_tf(scores[i], weight, searched.k1)
@@ -308,7 +309,7 @@ def _champions_of_word(
     norms: _Norms,
     scratch: _WordScratch,
 ) -> tuple[U32Array, I64Array, int]:
-    """Return the documents with the greatest tfs, in no order; these; the greatest of the rest."""
+    """Return the documents with the greatest tfs, unordered; these; the greatest of the rest."""
     no_bits = np.empty(0, np.uint64)
     docs, tfs = _reaching(searched, weighed, weight, norms, no_bits, scratch, NUM_CHAMPIONS)
     # Those that tie for the last place are left out: they may be many. Fewer are all there are.
