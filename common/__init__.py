@@ -13,6 +13,7 @@ An index and its items:
     boosts             factors from numbers and dates; curation_rules: what is pinned or hidden
     item_ids           what may be an id; item_placement: id → shard
     string_sort_kernels  texts by code points
+    field_path_hash    a field, while an item is read
     key_arena          many texts in one array of bytes
     facet_dictionary   a facet's value ↔ its number
     distinct_values    of an array, by sorting

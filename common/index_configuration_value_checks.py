@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from common.errors import InvalidRequest
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -46,7 +46,9 @@ class Problems:
         for key in keys:
             if key not in known and len(self.warnings) < WARNINGS_MAX:
                 named = f"{path}.{key}" if path else key
-                near = f"; here, {instead[key]}" if key in instead else nearest(key[:100], known)
+                near = (
+                    f"; here, {instead[key]}" if key in instead else did_you_mean(key[:100], known)
+                )
                 self.warnings.append(f"{named[:300]} is unknown and has no effect{near}")
 
     def raise_if_any(self, errors_max: int) -> None:

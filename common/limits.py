@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -337,7 +337,7 @@ class Limits:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in overrides:
             if name not in known:
-                meant = nearest(name, sorted(known)) or "; facetd config lists them all"
+                meant = did_you_mean(name, sorted(known)) or "; facetd config lists them all"
                 raise ValueError(f"unknown limit {name!r}{meant}")
         return cls(**overrides)
 

@@ -1,9 +1,9 @@
 """Which known name an unknown one was probably meant to be.
 
 Comparing two names takes a tenth of a millisecond, more if they are long, and there may be a
-thousand known ones while other requests wait. So only those are compared that share the most
-letters, and pairs of letters, with the unknown one; among many, all at once, they are counted in
-arrays: a thousand names of 60 letters take 0.6 ms.
+thousand known ones while other requests wait. So of more than a few, only those are compared that
+share the most letters, and pairs of letters, with the unknown one; these are counted in arrays, all
+at once: a thousand names of 60 letters take 0.6 ms.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 KNOWN_LETTERS_MAX: Final = 200_000
 """Letters of all known names, two milliseconds; those that follow are left out."""
 COMPARED_MAX: Final = 20
+FEW_MAX: Final = 64
+FEW_COST_MAX: Final = 4_000
+"""Up to this many names, of this cost, are all compared, in a millisecond: to say that there is no
+such command takes no numpy."""
 GUESSES_MAX: Final = 10
 """Unknown names of a request for which the one meant is looked for."""
 COMPARED_COST_MAX: Final = 20_000
@@ -28,8 +32,22 @@ _CODES: Final = 1 << 12
 """Pairs of letters are told apart by a code below this; a few share one."""
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """Return "; did you mean …?", or nothing."""
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """Return "; did you mean …?", as the end of an error message; empty if no name is near."""
+    near = nearest_name(name, known, likeness)
+    return "" if near is None else f"; did you mean {near}?"
+
+
+def nearest_name(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the known name that is most like an unknown one; None if no name is near.
+
+    A name that differs in case alone is the nearest.
+
+    Args:
+        name: unknown.
+        known: the names there are; empty ones are never meant.
+        likeness: the least, from 0 to 1 (`difflib.SequenceMatcher.ratio`).
+    """
     names: list[str] = []
     num_letters = 0
     for one in filter(None, known):
@@ -39,13 +57,13 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
         names.append(one)
     other_case = (one for one in names if one != name and one.casefold() == name.casefold())
     if (same := next(other_case, None)) is not None:
-        return f"; did you mean {same}?"
-    if len(names) > COMPARED_MAX:
+        return same
+    if len(names) > FEW_MAX or num_letters * len(name) > FEW_COST_MAX:
         names = _likely(name, names)
     costs = accumulate(len(name) * len(one) for one in names)
     compared = [one for one, cost in zip(names, costs, strict=True) if cost <= COMPARED_COST_MAX]
     near = difflib.get_close_matches(name, compared or names[:1], n=1, cutoff=likeness)
-    return f"; did you mean {near[0]}?" if near else ""
+    return near[0] if near else None
 
 
 def _likely(name: str, known: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from common.limits import Limits
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from common.setting_conversion import SettingError, converted, integer
 from common.setting_declaration import log_level_setting, log_style_setting
 
@@ -145,7 +145,7 @@ class Sources:
 def _unknown(name: str, known: Sequence[str]) -> str:
     """Say that there is no such setting, and which may be meant."""
     # Names of a section are alike in that alone.
-    meant = nearest(name, known, 0.7 if "." in name else 0.6)
+    meant = did_you_mean(name, known, 0.7 if "." in name else 0.6)
     return f"unknown setting {name!r}{meant or '; facetd config lists them all'}"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from common import data_directory
 from common.limits import Limits
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from common.setting_conversion import SettingError
 from common.setting_declaration import log_level_setting, log_style_setting, setting
 from common.setting_sources import (
@@ -340,7 +340,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """
     known = {environment_name(name) for name in all_names()} | _OTHER_VARIABLES
     return [
-        f"{variable} is not a setting and has no effect{nearest(variable, known, 0.85)}"
+        f"{variable} is not a setting and has no effect{did_you_mean(variable, known, 0.85)}"
         for variable in sorted(environment)
         if variable.startswith(ENVIRONMENT_PREFIX)
         and variable not in known

@@ -21,7 +21,7 @@ from common.errors import InvalidRequest
 from common.index_configuration import IndexConfiguration
 from common.index_configuration_parser import parse_stored
 from common.limits import Limits
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from common.search_option_parsers import parse_weighted_field
 from coordinator.algolia.parameter_errors import UNHONOURED, WRONG
 from coordinator.algolia.parameter_readers import QUERY_TYPES, REMOVALS
@@ -273,7 +273,7 @@ def _modified_names(setting: str, value: Any) -> list[str]:
             match = _MODIFIED.match(one.strip())
             if match is None or match[1] in _MODIFIERS:
                 continue
-            if meant := nearest(match[1], _MODIFIERS, 0.75):
+            if meant := did_you_mean(match[1], _MODIFIERS, 0.75):
                 raise _refused(setting, f"has {one.strip()[:100]!r}{meant}", WRONG)
     return attributes
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from common.errors import InvalidRequest
+from common.nearest_name import did_you_mean
 from coordinator.algolia.parameter_errors import UNHONOURED, wrong
 from coordinator.algolia.parameter_readers import plain
 from coordinator.algolia.parameter_table import BY_NAME
@@ -91,10 +91,10 @@ def check_unsupported(name: str, value: Any) -> None:
     """
     unsupported = UNSUPPORTED.get(name)
     if unsupported is None:
-        near = difflib.get_close_matches(name[:100], [*BY_NAME, *UNSUPPORTED], n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(BY_NAME)}"
+        near = did_you_mean(name[:100], [*BY_NAME, *UNSUPPORTED], 0.5)
+        hint = near or f"; known are {', '.join(BY_NAME)}"
         raise InvalidRequest(
-            f"unknown parameter {name[:100]!r}; {hint}",
+            f"unknown parameter {name[:100]!r}{hint}",
             code="unknown_parameter",
             param=name[:100],
         )

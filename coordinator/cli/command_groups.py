@@ -9,7 +9,6 @@ commands is asked for.
 
 from __future__ import annotations
 
-import difflib
 import errno
 import gc
 import importlib
@@ -23,6 +22,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.errors import CommandError, ServiceError
+from common.nearest_name import did_you_mean
 from common.process.unprinted_output import flushed_output, in_words
 from coordinator.cli.escaped_output import echo, printable_usage_errors
 
@@ -216,9 +216,10 @@ class CommandGroup(click.Group):
         """Return what to say about a name that is not a command."""
         if name in _STOP:
             return "; Ctrl+C ends a service in the foreground, SIGTERM one in the background"
-        meant = [command for command, names in _MEANT.items() if name in names]
-        near = meant or difflib.get_close_matches(name, self._entries, n=1)
-        return f"; did you mean {near[0]}?" if near else "; facetd --help lists them"
+        for command, names in _MEANT.items():
+            if name in names:
+                return f"; did you mean {command}?"
+        return did_you_mean(name, self._entries) or "; facetd --help lists them"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under their headings."""

@@ -16,13 +16,13 @@ more.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
+from common.nearest_name import nearest_name
 from coordinator.catalog.index_names import ALL_INDEXES, is_reserved
 from coordinator.http.api_description.route import Route
 from coordinator.http.endpoints_of_other_engines import page_instead
@@ -155,8 +155,8 @@ class Router:
         *parents, last = segments
         _collect(self._root, parents, 0, nodes, needs_routes=False)
         known = [name for node in nodes for name in node.literals]
-        near = difflib.get_close_matches(last[:100], known, n=1)
-        return f"did you mean /{'/'.join([*parents, near[0]])[:200]}?" if near else None
+        near = nearest_name(last[:100], known)
+        return None if near is None else f"did you mean /{'/'.join([*parents, near])[:200]}?"
 
 
 def _collect(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from common.errors import InvalidRequest
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from coordinator.parameters.parameters_of_other_engines import equivalent
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _without_brackets(name: str, parameters: Mapping[str, Parameter]) -> str | N
 
 def _nearest(name: str, parameters: Mapping[str, Parameter]) -> str:
     """Return the nearest known name, or all of them, as the end of a message."""
-    if near := nearest(name.lower(), parameters, LIKENESS_MIN):
+    if near := did_you_mean(name.lower(), parameters, LIKENESS_MIN):
         return near
     known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
     hint = f"; known are {known}"

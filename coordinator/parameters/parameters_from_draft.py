@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from common.nearest_name import GUESSES_MAX, nearest
+from common.nearest_name import GUESSES_MAX, did_you_mean
 from common.protocol.messages import RangeRequest, SortKey
 from common.search_option_parsers import ALL_FIELDS
 from coordinator.parameters.highlight_options import highlight_request
@@ -137,7 +137,7 @@ def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]
     return tuple(
         [
             f"facet_fields names {name!r}, which is not a facet"
-            f"{(nearest(name, known) or listed) if place < GUESSES_MAX else ''}"
+            f"{(did_you_mean(name, known) or listed) if place < GUESSES_MAX else ''}"
             for place, name in enumerate(unknown)
         ]
     )

@@ -25,7 +25,7 @@ from msgspec import structs
 from common.errors import InvalidRequest, NotFound
 from common.index_configuration import IndexConfiguration
 from common.limits import Limits
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from coordinator.parameters.draft_from_parameters import ParameterReader
 from coordinator.parameters.parameter_table import (
     EXPLAIN_BY_NAME,
@@ -95,7 +95,7 @@ def parse_facet(
         known = ", ".join(configuration.facets) or "none"
         raise NotFound(
             f"there is no facet {name[:100]!r}; the facets are {known[:500]}"
-            f"{nearest(name[:100], configuration.facets)}",
+            f"{did_you_mean(name[:100], configuration.facets)}",
             code="facet_not_found",
             param="name",
         )

@@ -25,7 +25,7 @@ Other requests:
     suggested_items         whole items for these; values of facets: suggested_values
     item_explanation        why an item is a hit, or is not
     configuration_proposal  facets for a sample
-    field_checks            whether fields fit what is asked, by text/existing_fields
+    field_checks            whether fields fit what is asked, by text/fields_reported_by_shards
 
 Between requests:
 

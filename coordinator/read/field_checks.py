@@ -266,7 +266,7 @@ async def _unknown(
     known = cache.statistics.existing_fields
     unknown = [one for one in named if not cache.knows_path(one.field)]
     return [
-        (one, known.nearest(one.field) if place < GUESSES_MAX else "")
+        (one, known.did_you_mean(one.field) if place < GUESSES_MAX else "")
         for place, one in enumerate(unknown)
     ]
 
@@ -308,7 +308,7 @@ def _nothing_to_search(cache: IndexCache, parameters: SearchParameters) -> Inval
     names = [one.path for one in parameters.named_search_fields]
     known = cache.statistics.existing_fields
     texts = known.texts
-    meant = known.nearest(names[0], texts)
+    meant = known.did_you_mean(names[0], texts)
     return InvalidRequest(
         f"no item has a value in {_listed(map(repr, names))}; fields with texts are "
         f"{_listed(texts)}{meant}",
@@ -342,7 +342,7 @@ def _error(cache: IndexCache, need: FieldNeed) -> InvalidRequest:
     counted = cache.statistics.existing_fields.kinds
     fitting = [name for name in sorted(counted) if not kinds or counted[name] & kinds]
     candidates = fitting if purpose else [*cache.configuration.facets, *fitting]
-    meant = cache.statistics.existing_fields.nearest(field, candidates)
+    meant = cache.statistics.existing_fields.did_you_mean(field, candidates)
     if not purpose:
         message = (
             f"{field!r} is neither a facet nor a field with values to filter or count by; "

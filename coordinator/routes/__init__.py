@@ -8,7 +8,8 @@ configuration                 of an index; configuration_proposal: one made from
 rename_copy_and_delete_index  also replace and reset; index_statistics: list, sizes; aliases
 monitoring                    health, metrics, statistics; snapshots, keys, analytics
 hosts                         several hosts: their state, and the places of shards
-algolia_*                     Algolia's protocol; what its routes share: algolia_conventions;
+algolia_search, algolia_objects, algolia_indexes, algolia_copies, algolia_keys,
+algolia_rules_and_synonyms    Algolia's protocol; what its routes share: algolia_conventions;
                               algolia_index_lookup, the index that a name denotes;
                               algolia_index_creation, by the first write to it
 static_files                  the dashboard

@@ -12,9 +12,10 @@ Of each path only a hash is kept, in a table with open addressing:
 
     slots   [0, h(b), 0, 0, h(b.c), h(a), 0, 0]       0 is free; at most half full, linear probing
 
-The hash continues from the parent's byte by byte (FNV-1a), so no path is ever put together. The
-kernel adds the paths of an item as it walks; where they are too many, it takes those of this item
-out again, last ones first, which leaves the table as it was. Two paths with one hash count once.
+The hash continues from the parent's (`common.field_path_hash`), so no path is ever put together.
+The kernel adds the paths of an item as it walks; where they are too many, it takes those of this
+item out again, last ones first, which leaves the table as it was. Two paths with one hash count
+once.
 
 Cost: 1 ns a byte of the items.
 """
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.field_path_hash import DOT, HASH_BASIS, hash_path, hash_step
 from common.json.item_scanner import ItemError, ScannedItems
 from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
@@ -37,7 +39,6 @@ from common.kernels.types import (
     U8Array,
     U64Array,
     int64,
-    uint8,
     uint64,
 )
 
@@ -48,11 +49,8 @@ if TYPE_CHECKING:
 
     from common.limits import Limits
 
-_HASH_BASIS: Final = uint64(0xCBF29CE484222325)
-_HASH_PRIME: Final = uint64(0x100000001B3)
 _FOLD: Final = uint64(32)
 _FREE: Final = uint64(0)
-_DOT: Final = uint8(0x2E)
 
 _ADDED: Final = 0
 """How adding the paths of an item ends: with all of them, ..."""
@@ -95,16 +93,10 @@ class _Walk(NamedTuple):
 
 
 @kernel(inline=True, allocates=False)
-def _hash_step(path_hash: U64, byte: U8) -> U64:
-    """Continue the hash of a path by one byte."""
-    return (path_hash ^ uint64(byte)) * _HASH_PRIME
-
-
-@kernel(inline=True, allocates=False)
 def _hash_bytes(path_hash: U64, text: U8Array, start: int, end: int) -> U64:
     """Continue the hash of a path by the bytes of a key."""
     for i in range(start, end):
-        path_hash = _hash_step(path_hash, text[i])
+        path_hash = hash_step(path_hash, text[i])
     return path_hash
 
 
@@ -137,7 +129,7 @@ def _pass_mark(
     is_object, hashes = walk.is_object, walk.hashes
     if byte == 0x7B:  # {, whose keys continue the path with a dot
         if depth > 0:
-            path_hash = _hash_step(path_hash, _DOT)
+            path_hash = hash_step(path_hash, DOT)
         depth += 1
         is_object[depth] = True
         hashes[depth] = path_hash
@@ -172,7 +164,7 @@ def _add_item(
     """
     num_added = 0
     depth = 0
-    path_hash = _HASH_BASIS
+    path_hash = HASH_BASIS
     position = start
     is_key = False
     while position < end:
@@ -268,10 +260,7 @@ def _add_paths(
 
 def _hash_name(name: str) -> int:
     """Return the hash of a path, as the kernel has it."""
-    path_hash = int(_HASH_BASIS)
-    for byte in name.encode():
-        path_hash = (path_hash ^ byte) * int(_HASH_PRIME) & (1 << 64) - 1
-    return path_hash or 1
+    return int(hash_path(np.frombuffer(bytearray(name.encode()), np.uint8))) or 1
 
 
 class FieldNames:

@@ -14,7 +14,7 @@ from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
 from common.index_configuration_parser import weighted_fields
 from common.index_configuration_value_checks import WARNINGS_MAX
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from common.query_syntax_tree import Filter
 from common.search_option_parsers import ALL_FIELDS, parse_weighted_field
 from common.value_kinds_and_facet_keys import ValueKind
@@ -180,7 +180,7 @@ def unknown_fields(
             break
         name = one.field[:100]
         if one.field not in known:
-            wrong = f"names {name!r}, which no item has{nearest(name, by_name, 0.7)}"
+            wrong = f"names {name!r}, which no item has{did_you_mean(name, by_name, 0.7)}"
         elif one.kinds and one.kinds.isdisjoint(fields.get(one.field, one.kinds)):
             noun = _NOUNS[one.kinds]
             wrong = f"names {name!r}, in which no item has a {noun}"

@@ -14,7 +14,7 @@ was ever written:
     numbers       {"id": 0, …}                                    text → number
     path_bytes    idtitletagsauthors.name           the same for the kernel: bytes,
     path_offsets  0 2 7 11 23                       where each begins,
-    path_hashes   hash of each                      and open addressing over their hashes,
+    path_hashes   hash of each (`field_path_hash`)  and open addressing over their hashes,
     slots         [-1, 2, -1, 0, 3, …]              at most half full, linear probing
 
 Cost: a lookup in the kernel is one hash step a byte, one probe and one comparison, ≈ 15 ns for a
@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.field_path_hash import hash_path
 from common.index_configuration import OVERFLOW_PATH
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U8, U64, U8Array, int64, uint64
+from common.kernels.types import U64, U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,10 +49,6 @@ names."""
 _FORMER_OVERFLOW_PATH: Final = "*"
 """What `OVERFLOW_PATH` was in earlier versions; beyond `NUM_LEARNED_MAX`, no item's path was."""
 
-HASH_BASIS: Final = uint64(0xCBF29CE484222325)
-HASH_PRIME: Final = uint64(0x100000001B3)
-"""FNV-1a: weak, but it continues byte by byte from the hash of the parent path, and paths are
-short."""
 _FOLD: Final = uint64(32)
 
 
@@ -63,20 +60,6 @@ class PathTable(NamedTuple):
     path_offsets: NDArray[np.int64]
     path_hashes: NDArray[np.uint64]
     slots: NDArray[np.int32]
-
-
-@kernel(inline=True, allocates=False)
-def hash_step(path_hash: U64, byte: U8) -> U64:
-    """Continue the hash of a path by one byte."""
-    return (path_hash ^ uint64(byte)) * HASH_PRIME
-
-
-@kernel(allocates=False)
-def _hash_path(path: U8Array) -> U64:
-    path_hash = HASH_BASIS
-    for byte in path:
-        path_hash = hash_step(path_hash, byte)
-    return path_hash
 
 
 @kernel(allocates=False)
@@ -166,7 +149,7 @@ class FieldRegistry:
         self._reserve(number + 1, start + len(encoded))
         self.table.path_bytes[start : start + len(encoded)] = encoded
         self.table.path_offsets[number + 1] = start + len(encoded)
-        self.table.path_hashes[number] = _hash_path(encoded)
+        self.table.path_hashes[number] = hash_path(encoded)
         _insert(number, self.table)
         self.paths.append(path)
         self._numbers[path] = number

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.nearest_name import COMPARED_COST_MAX, COMPARED_MAX, KNOWN_LETTERS_MAX, nearest
+from common.nearest_name import (
+    COMPARED_COST_MAX,
+    COMPARED_MAX,
+    KNOWN_LETTERS_MAX,
+    did_you_mean,
+    nearest_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ from common.nearest_name import COMPARED_COST_MAX, COMPARED_MAX, KNOWN_LETTERS_M
 )
 def test_the_most_similar_name_is_meant(name: str, meant: str) -> None:
     others = [f"field_{number}" for number in range(1_000)]
-    assert nearest(name, ["rating", "tags", *others, "year"]) == meant
+    assert did_you_mean(name, ["rating", "tags", *others, "year"]) == meant
 
 
 def test_few_names_are_compared_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,14 +45,14 @@ def test_few_names_are_compared_among_many(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(difflib, "get_close_matches", note)
     known = [f"tenant-{number:06}-products" for number in range(1_000)]
-    assert nearest("tenant-000123-prodcuts", known) == "; did you mean tenant-000123-products?"
+    assert did_you_mean("tenant-000123-prodcuts", known) == "; did you mean tenant-000123-products?"
     assert compared == [COMPARED_MAX]
 
 
 def test_names_past_a_bound_on_letters_are_left_out() -> None:
     long_names = ["x" * 1_000] * (KNOWN_LETTERS_MAX // 1_000)
-    assert nearest("ratng", [*long_names[1:], "rating"]) == "; did you mean rating?"
-    assert nearest("ratng", [*long_names, "rating"]) == ""
+    assert did_you_mean("ratng", [*long_names[1:], "rating"]) == "; did you mean rating?"
+    assert did_you_mean("ratng", [*long_names, "rating"]) == ""
 
 
 @pytest.mark.parametrize("length", [3, 60, 100])
@@ -61,25 +67,30 @@ def test_long_names_take_no_longer(monkeypatch: pytest.MonkeyPatch, length: int)
 
     monkeypatch.setattr(difflib, "get_close_matches", note)
     known = [f"{number:03}".rjust(length, "abcdefghij"[number // 100]) for number in range(1_000)]
-    assert nearest(known[777][:-2] + "87", known).startswith("; did you mean ")
+    assert did_you_mean(known[777][:-2] + "87", known).startswith("; did you mean ")
     assert 0 < compared[0] <= COMPARED_COST_MAX
 
 
 def test_pairs_of_neighbouring_names_do_not_count() -> None:
     """All names are searched at once; their ends and beginnings are not a pair of letters."""
     known = [*(f"{number}z" for number in range(10, 40)), "ab", "yxyx", "q"]
-    assert nearest("yx", known) == "; did you mean yxyx?"
-    assert nearest("zab", known, 0.7) == "; did you mean ab?"
-    assert nearest("x", ["", *known]) == ""
+    assert did_you_mean("yx", known) == "; did you mean yxyx?"
+    assert did_you_mean("zab", known, 0.7) == "; did you mean ab?"
+    assert did_you_mean("x", ["", *known]) == ""
 
 
 @given(st.text(max_size=12), st.lists(st.text(max_size=12), max_size=60))
 def test_any_names_are_compared(name: str, known: list[str]) -> None:
-    found = nearest(name, known)
+    found = did_you_mean(name, known)
     assert not found or found.removeprefix("; did you mean ").removesuffix("?") in known
 
 
 def test_another_case_is_the_nearest_of_any_number_of_names() -> None:
     names = [*(f"FILM{n}" for n in range(1_000)), "films", "FILM"]
-    assert nearest("FILMS", names) == "; did you mean films?"
-    assert nearest("Straße", ["STRASSE"]) == "; did you mean STRASSE?"
+    assert did_you_mean("FILMS", names) == "; did you mean films?"
+    assert did_you_mean("Straße", ["STRASSE"]) == "; did you mean STRASSE?"
+
+
+def test_the_nearest_name_alone() -> None:
+    assert nearest_name("prise", ["name", "price"]) == "price"
+    assert nearest_name("weight", ["name", "price"]) is None

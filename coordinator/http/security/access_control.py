@@ -23,7 +23,7 @@ from aiohttp import hdrs
 from multidict import istr
 
 from common.errors import Forbidden, NotFound, Unauthorized, Unavailable
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from coordinator.catalog.catalog_state import KEYS_SECTION
 from coordinator.http.security.api_keys import (
     ANYBODY,
@@ -238,7 +238,7 @@ class Guard:
         except NotFound as error:
             self.check_index(caller, name)
             known = [one for one in self._catalog.indexes if caller.may_use(one)]
-            if len(known) <= _CANDIDATES_MAX and (meant := nearest(name[:100], known)):
+            if len(known) <= _CANDIDATES_MAX and (meant := did_you_mean(name[:100], known)):
                 fault = error.details["fault"] + meant
                 raise NotFound(fault, advice=error.advice, code=error.code) from None
             raise

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
-from common.nearest_name import nearest
+from common.nearest_name import did_you_mean
 from common.protocol.messages import StatisticsResponse
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.field_needs import NUMBERS
@@ -70,7 +70,7 @@ class ExistingFields:
         strings = {name for name, kinds in self.kinds.items() if kinds >> ValueKind.STRING & 1}
         return sorted(strings | self._texts)
 
-    def nearest(self, name: str, among: Iterable[str] | None = None) -> str:
+    def did_you_mean(self, name: str, among: Iterable[str] | None = None) -> str:
         """Return "; did you mean …?", or nothing.
 
         Args:
@@ -79,10 +79,10 @@ class ExistingFields:
         """
         name = name[:100]
         if among is not None:
-            return nearest(name, among)
+            return did_you_mean(name, among)
         guess = self._guesses.get(name)
         if guess is None:
-            guess = nearest(name, sorted(self._paths), 0.7)
+            guess = did_you_mean(name, sorted(self._paths), 0.7)
             if len(self._guesses) >= _GUESSES_REMEMBERED_MAX:
                 self._guesses.clear()
             self._guesses[name] = guess

@@ -32,11 +32,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.field_path_hash import DOT, HASH_BASIS, hash_step
 from common.json.token_scan import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, Rows, U8Array, int64, uint8
+from common.kernels.types import U64, Rows, U8Array, int64
 from common.value_kinds_and_facet_keys import ValueKind
-from shard.segment.field_registry import HASH_BASIS, FieldRegistry, PathTable, find_field, hash_step
+from shard.segment.field_registry import FieldRegistry, PathTable, find_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -276,9 +277,9 @@ def _open_object(walk: _Walk, depth: int, location: _Location, number: int) -> N
     if location.arrays > 0:
         outer_arrays = max(outer_arrays, min(location.arrays, 2))
     if depth > 1:
-        path[length] = 0x2E
+        path[length] = DOT
         length += 1
-        path_hash = hash_step(path_hash, uint8(0x2E))
+        path_hash = hash_step(path_hash, DOT)
     stack.is_object[depth] = True
     stack.base_lengths[depth] = length
     stack.base_hashes[depth] = path_hash
@@ -439,7 +440,7 @@ def _leads_to(payload: U8Array, key_start: int, path: U8Array, length: int, only
             return False
         at += 1
         position += 1
-    return at == len(only) or (at < len(only) and only[at] == 0x2E)
+    return at == len(only) or (at < len(only) and only[at] == DOT)
 
 
 @kernel(allocates=False)
