@@ -2,7 +2,7 @@
 
 all_shards         all shards together: readiness, sequence numbers, what searches may see
 shard_client       one shard: its connection, kept up
-fan_out            one call to every shard
+fan_out            one call to every shard; what comes back of a search: shard_responses
 start_progress     the progress of the start, as the shards report it; its end: readiness
 read_horizons      the states that searches see, and older ones in use; cursor_leases
 searched_state     the one that all calls of a request read, and its deadline

@@ -344,6 +344,21 @@ class SearchParameters(Struct, frozen=True, kw_only=True, dict=True):
             tested_fields=tuple([one for one in self.tested_fields if not is_known(one.field)]),
         )
 
+    def without_additions(self) -> SearchParameters:
+        """Return this search with the same hits, and nothing that its response has besides them."""
+        return structs.replace(
+            self,
+            facets=(),
+            field_facets=(),
+            ranges=(),
+            trees=(),
+            cube=None,
+            group_hits=None,
+            marks=None,
+            show=frozenset(),
+            did_you_mean=False,
+        )
+
     @property
     def is_boosted(self) -> bool:
         """Whether boosts affect this search.

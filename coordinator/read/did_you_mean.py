@@ -68,22 +68,13 @@ class DidYouMean:
                 return None
             text = respelt(requested.query, tokens, found.words)
             counted = msgspec.structs.replace(
-                requested,
+                requested.without_additions(),
                 query=text,
                 match="all" if requested.match == "auto" else requested.match,
                 drops_function_words=requested.match == "auto",
                 per_page=0,
-                facets=(),
-                field_facets=(),
-                ranges=(),
-                trees=(),
-                cube=None,
                 sort=(),
                 distinct=None,
-                group_hits=None,
-                marks=None,
-                show=frozenset(),
-                did_you_mean=False,
                 timeout_ms=scope.deadline.remaining_ms,
             )
             result = await self._search(scope.index, counted, scope.horizon)

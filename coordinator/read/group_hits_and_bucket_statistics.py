@@ -17,11 +17,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from common.limits import Limits
-from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
-from coordinator.cluster.all_shards import Cluster
-from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
 from coordinator.read.facets.joint_counts_with_bins import (
     cube_request,
@@ -32,28 +28,23 @@ from coordinator.read.facets.joint_counts_with_bins import (
 from coordinator.read.facets.statistics_by_facet_value import statistics_requests, with_statistics
 from coordinator.read.hit_groups import tokens_of, with_groups
 from coordinator.read.hit_merging import Hit, is_slow_to_order, merge_hits
-from coordinator.read.scatter import Scatter, SearchOutcome, answered
+from coordinator.read.read_services import ReadServices
+from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items
 
 
 async def with_group_hits(
-    cluster: Cluster,
-    scatter: Scatter,
-    parameters: SearchParameters,
-    outcome: SearchOutcome,
-    hits: Sequence[Hit],
-    items: list[bytes],
+    services: ReadServices, outcome: SearchOutcome, hits: Sequence[Hit], items: list[bytes]
 ) -> list[bytes]:
     """Return the items of a page, each with the size and the best hits of its group.
 
     Args:
-        cluster: the shards.
-        scatter: sends them searches.
-        parameters: of the search; it groups hits by distinct values.
-        outcome: that the hits are from.
+        services: what all kinds of searches share.
+        outcome: of the search, which groups hits by distinct values.
         hits: of the page.
         items: the JSON of each hit.
     """
+    parameters, scatter = outcome.parameters, services.scatter
     assert parameters.distinct is not None
     assert parameters.group_hits is not None
     tokens = tokens_of(hits)
@@ -71,7 +62,7 @@ async def with_group_hits(
             distinct=distinct,
             groups=GroupsRequest(np.array(tokens, np.uint64).tobytes()),
         )
-        answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
+        answers = await scatter.search_again(outcome, request)
     members = None
     if limit:
         sort = outcome.request.sort
@@ -80,54 +71,43 @@ async def with_group_hits(
         )
         found = await asyncio.to_thread(merge) if is_slow_to_order(answers, sort) else merge()
         inner = msgspec.structs.replace(outcome, answers=answers)
-        rendered = await page_items(cluster, parameters, inner, found)
+        rendered = await page_items(services.cluster, inner, found)
         members = list(zip(found, rendered, strict=True))
     return with_groups(items, hits, tokens, [answer for _, answer in answers], members)
 
 
 async def with_value_statistics(
-    scatter: Scatter,
-    scheduler: LoopScheduler,
-    parameters: SearchParameters,
-    outcome: SearchOutcome,
-    facets: list[FacetResult],
+    services: ReadServices, outcome: SearchOutcome, facets: list[FacetResult]
 ) -> list[FacetResult]:
     """Return facets with the requested statistics of numbers by value.
 
     Args:
-        scatter: sends searches to the shards.
-        scheduler: lets adding up yield the event loop.
-        parameters: of the search.
-        outcome: that the facets are from.
+        services: what all kinds of searches share; adding up yields the event loop.
+        outcome: of the search that the facets are from.
         facets: with the buckets that are shown.
     """
-    requests = statistics_requests(parameters, facets)
+    requests = statistics_requests(outcome.parameters, facets)
     if not requests:
         return facets
     request = msgspec.structs.replace(
         _without_results(outcome.request), value_statistics=tuple(requests.values())
     )
-    answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
+    answers = await services.scatter.search_again(outcome, request)
     steps = with_statistics(facets, requests, [answer for _, answer in answers])
-    return await scheduler.run(outcome.state.index.number, steps)
+    return await services.scheduler.run(outcome.state.index.number, steps)
 
 
 async def joint_counts(
-    scatter: Scatter,
-    limits: Limits,
-    parameters: SearchParameters,
-    outcome: SearchOutcome,
-    facets: Sequence[FacetResult],
+    services: ReadServices, outcome: SearchOutcome, facets: Sequence[FacetResult]
 ) -> CubeResult | None:
     """Return the requested joint counts.
 
     Args:
-        scatter: sends searches to the shards.
-        limits: in force.
-        parameters: of the search.
-        outcome: that the facets are from; its first round counted the histogram of the field.
+        services: what all kinds of searches share.
+        outcome: of the search that the facets are from, which counted the histogram of the field.
         facets: with the buckets that are shown.
     """
+    parameters, limits = outcome.parameters, services.limits
     spec = parameters.cube
     if spec is None:
         return None
@@ -137,7 +117,7 @@ async def joint_counts(
     search = _without_results(outcome.request)
     request = cube_request(spec, edges, parameters, search, facets, limits)
     assert request.cube is not None
-    answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
+    answers = await services.scatter.search_again(outcome, request)
     return await asyncio.to_thread(
         cube_result, request.cube, parameters, [answer for _, answer in answers]
     )

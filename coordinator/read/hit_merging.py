@@ -37,6 +37,7 @@ from common.protocol.messages import (
     SortKey,
 )
 from common.value_kinds_and_facet_keys import NO_TOKEN
+from coordinator.cluster.shard_responses import ShardResponses
 
 _ARRAYS_MIN = 256
 """Number of hits from which arrays pay off."""
@@ -96,7 +97,7 @@ class Hit(Struct, frozen=True):
 
 
 def merge_hits(
-    answers: Sequence[tuple[int, SearchResponse]],
+    answers: ShardResponses,
     sort: Sequence[SortKey],
     is_place_descending: bool,
     offset: int,
@@ -139,9 +140,7 @@ def merge_hits(
     return _hits_at(answers, order, num_hits)
 
 
-def _hits_at(
-    answers: Sequence[tuple[int, SearchResponse]], order: list[int], num_hits: int
-) -> list[Hit]:
+def _hits_at(answers: ShardResponses, order: list[int], num_hits: int) -> list[Hit]:
     """Return the hits at some of `num_hits` positions."""
     hits: list[Hit] = []
     if num_hits < _ARRAYS_MIN:  # making all of them takes less than locating each
@@ -156,9 +155,7 @@ def _hits_at(
     return hits
 
 
-def is_slow_to_order(
-    answers: Sequence[tuple[int, SearchResponse]], sort: Sequence[SortKey]
-) -> bool:
+def is_slow_to_order(answers: ShardResponses, sort: Sequence[SortKey]) -> bool:
     """Return whether ordering hits takes milliseconds: of long texts, in the order of a language.
 
     Args:
@@ -203,7 +200,7 @@ def num_inline(num_hits: int, num_shards: int) -> int:
 
 
 def lacks_hits(
-    answers: Sequence[tuple[int, SearchResponse]],
+    answers: ShardResponses,
     page: Sequence[Hit],
     sort: Sequence[SortKey],
     is_place_descending: bool,
@@ -276,9 +273,7 @@ def num_distinct(parts: Sequence[DistinctCounts], limit: int) -> int:
     return num_missing + int(np.minimum(sums, limit).sum())
 
 
-def _best_per_value(
-    answers: Sequence[tuple[int, SearchResponse]], order: list[int], limit: int
-) -> list[int]:
+def _best_per_value(answers: ShardResponses, order: list[int], limit: int) -> list[int]:
     """Return the positions of the best `limit` hits of each value, in order.
 
     Each hit without a value counts as distinct.
@@ -297,7 +292,7 @@ def _best_per_value(
 
 
 def _columns(
-    answers: Sequence[tuple[int, SearchResponse]],
+    answers: ShardResponses,
     sort: Sequence[SortKey],
     scores: memoryview[float],
     num_hits: int,

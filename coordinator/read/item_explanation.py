@@ -278,24 +278,16 @@ def _bare(search: SearchParameters) -> SearchParameters:
 def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
     """Return a search for one item, without counts or other lookups."""
     return structs.replace(
-        parameters,
+        parameters.without_additions(),
         only_ids=(id,),
         page=1,
         per_page=1,
         skip=0,
         cursor=None,
-        facets=(),
-        field_facets=(),
-        ranges=(),
-        trees=(),
-        cube=None,
         distinct=None,
-        group_hits=None,
-        marks=None,
         fields=("id",),
         exclude_fields=None,
         show=frozenset(("score", "score_details")),
-        did_you_mean=False,
     )
 
 

@@ -19,7 +19,6 @@ import msgspec
 import orjson
 
 from common.analysis.analyzer import Analyzer
-from common.deadline import Deadline
 from common.errors import NotFound
 from common.json.strings_by_path import texts_of
 from common.limits import Limits
@@ -27,7 +26,7 @@ from common.protocol.messages import FilterClause
 from common.query_syntax_tree import Ids, Not, Or
 from common.search_option_parsers import SearchableField
 from common.term_weights import inverse_doc_freq
-from coordinator.catalog.catalog import Index
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
 from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
@@ -62,27 +61,23 @@ class SimilarItems:
 
     async def query_for(
         self,
-        index: Index,
         requested: SearchParameters,
-        horizon: int,
-        deadline: Deadline,
+        state: SearchedState,
         stop_words: frozenset[str],
         num_docs: int,
     ) -> SearchParameters:
         """Return the search for items like one: its most distinctive words, without itself.
 
         Args:
-            index: the index to search.
             requested: the search, with `similar_to`.
-            horizon: the state to search.
-            deadline: of the search.
+            state: the state to search.
             stop_words: of the index.
             num_docs: items that the caller can see; -1 if that is not known.
 
         Raises:
             NotFound: the caller can see no such item.
         """
-        id = requested.similar_to
+        index, id = state.index, requested.similar_to
         assert id is not None, "the search is for items like one"
         key_filters = () if requested.key_filter is None else (FilterClause(requested.key_filter),)
         item = SearchParameters(
@@ -91,9 +86,9 @@ class SimilarItems:
             key_filter=requested.key_filter,
             rules=(),
             per_page=1,
-            timeout_ms=deadline.remaining_ms,
+            timeout_ms=state.deadline.remaining_ms,
         )
-        found = await self._search(index, item, horizon)
+        found = await self._search(index, item, state.horizon)
         if not found.items:
             raise NotFound(
                 f"there is no item {id.decode()!r} in index {index.name!r}",
@@ -103,11 +98,11 @@ class SimilarItems:
         document = await asyncio.to_thread(orjson.loads, found.items[0])
         weights = weighted_words(document, requested.search_fields, self._analyzer, stop_words)
         filters = tuple([clause.filter for clause in key_filters])
-        scope = Scope(index, horizon, filters, deadline)
+        scope = Scope(index, state.horizon, filters, state.deadline)
         counts = await self._near.count(scope, [(word,) for word in weights])
         if num_docs < 0:
             everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
-            num_docs = (await self._search(index, everything, horizon)).total
+            num_docs = (await self._search(index, everything, state.horizon)).total
         words_max = min(WORDS_MAX, self._limits.query_words_max)
         doc_freqs = dict(zip(weights, counts, strict=True))
         words = distinctive_words(weights, doc_freqs, num_docs, words_max)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,9 +20,9 @@ from common.protocol.methods import FETCH
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
-from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.hit_merging import (
     Hit,
     bucket_height,
@@ -40,6 +40,18 @@ SORTED_FAST_MAX: Final = 10_000
 SCORED_FAST_MAX: Final = 50_000
 """So many hits of all shards are merged in 2 to 4 ms, by sort keys or by score alone; more, for
 deep pages, take a thread."""
+
+
+class FoundPage(NamedTuple):
+    """What the shards found for a page.
+
+    Attributes:
+        outcome: their responses.
+        hits: of the page, best first.
+    """
+
+    outcome: SearchOutcome
+    hits: list[Hit]
 
 
 class Paging:
@@ -62,7 +74,7 @@ class Paging:
         *,
         may_be_inline: bool = True,
         terms: TermsRequest | None = None,
-    ) -> tuple[SearchOutcome, list[Hit]]:
+    ) -> FoundPage:
         """Ask the shards for the hits of a page and merge them.
 
         Args:
@@ -96,7 +108,7 @@ class Paging:
             else:
                 hits = _hits_of_page(*merged)
             if hits is not None:
-                return outcome, hits
+                return FoundPage(outcome, hits)
             num_first = num_hits
 
     async def _with_buckets(
@@ -107,17 +119,7 @@ class Paging:
         The top bucket ends at the best score of all hits, so a first round trip fetches that.
         """
         alone = msgspec.structs.replace(
-            parameters,
-            facets=(),
-            field_facets=(),
-            ranges=(),
-            trees=(),
-            cube=None,
-            sort=(),
-            distinct=None,
-            pins=(),
-            show=frozenset(),
-            marks=None,
+            parameters.without_additions(), sort=(), distinct=None, pins=()
         )
         outcome = await self._scatter.search(alone, state, Retrieval(num_hits=1))
         best = max([max(map(_best_score, [one for _, one in outcome.answers]), default=0.0), 0.0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from common.protocol.messages import Pin, SearchResponse
+from common.protocol.messages import Pin
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.read.hit_merging import Hit
 
 
@@ -30,7 +31,7 @@ NOTHING_PINNED = PinnedOnPage(0, [], [])
 
 
 def pinned_on_page(
-    answers: Sequence[tuple[int, SearchResponse]],
+    answers: ShardResponses,
     total: int,
     pins: Sequence[Pin],
     offset: int,

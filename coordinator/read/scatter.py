@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
 from common.boosts import Boost
-from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 from common.limits import Limits
 from common.process.cooperative_scheduler import LoopScheduler
@@ -34,12 +33,12 @@ from common.protocol.methods import SEARCH
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.searched_state import SearchedState
+from coordinator.cluster.shard_responses import ShardResponses, answered
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, plan_facets
 from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
-from coordinator.read.facets.summed_counts import ShardResponses
 from coordinator.read.facets.unconfigured_facets import field_requests
 from coordinator.read.field_checks import check_fields, lateness_explained
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
@@ -77,6 +76,8 @@ COUNTS_ONLY: Final = Retrieval()
 class SearchOutcome(Struct, frozen=True):
     """The shards' responses to one search; every facet dictionary they refer to is known."""
 
+    parameters: SearchParameters
+    """Of the search that was run, which may match fewer words than the one requested."""
     answers: list[tuple[int, SearchResponse]]
     numberings: Sequence[Numbering]
     """Of the values that the responses count, by facet."""
@@ -172,7 +173,7 @@ class Scatter:
         answers = []
         if retrieval.wants_total or plan.requests:
             try:
-                answers = answered(await self.send(request, parameters, state.deadline))
+                answers = answered(await self._send(request, parameters, state))
             except DeadlineExceeded as error:
                 raise lateness_explained(cache, parameters, error) from error
         if scored.assumption is not None:
@@ -183,7 +184,7 @@ class Scatter:
             )
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
-                answers = answered(await self.send(request, parameters, state.deadline))
+                answers = answered(await self._send(request, parameters, state))
         numberings: Sequence[Numbering] = ()
         if plan.requests:
             numberings = await cache.facets.learn(
@@ -193,7 +194,23 @@ class Scatter:
             total = sum([answer.total for _, answer in answers])
         else:
             total = await _num_distinct(parameters.distinct, answers)
-        return SearchOutcome(answers, numberings, state, cache, scored, plan, total, request)
+        return SearchOutcome(
+            *(parameters, answers, numberings, state, cache, scored, plan, total, request)
+        )
+
+    async def search_again(
+        self, outcome: SearchOutcome, request: SearchRequest
+    ) -> list[tuple[int, SearchResponse]]:
+        """Send the shards of a search another request, which depends on what it found.
+
+        Args:
+            outcome: of the search: its state, its deadline, and whether shards may be down.
+            request: made from `outcome.request`.
+
+        Raises:
+            Unavailable: as `search`.
+        """
+        return answered(await self._send(request, outcome.parameters, outcome.state))
 
     def _request(
         self,
@@ -238,12 +255,12 @@ class Scatter:
             needs_scores=not ranking.scored.has_made_up_weights,
         )
 
-    def send(
-        self, request: SearchRequest, parameters: SearchParameters, deadline: Deadline
+    def _send(
+        self, request: SearchRequest, parameters: SearchParameters, state: SearchedState
     ) -> Coroutine[Any, Any, list[SearchResponse | None]]:
         """Send a request to all shards; return their responses, None of one that is down."""
         return gather_partial(
-            self._cluster, SEARCH, request, deadline, is_partial=parameters.allows_partial
+            self._cluster, SEARCH, request, state.deadline, is_partial=parameters.allows_partial
         )
 
     def num_documents(self, num_hits: int, parameters: SearchParameters) -> int:
@@ -278,11 +295,6 @@ class Scatter:
             )
 
         return score_query(state, parse, parameters, statistics, self._scheduler)
-
-
-def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, SearchResponse]]:
-    """Return (shard ordinal, response) of the shards that answered."""
-    return [(i, response) for i, response in enumerate(responses) if response is not None]
 
 
 class _Ranking(Struct, frozen=True):

@@ -27,7 +27,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from common.curation_rules import Rule
 from common.deadline import Deadline
@@ -52,7 +52,7 @@ from coordinator.read.group_hits_and_bucket_statistics import (
 )
 from coordinator.read.hit_merging import Hit
 from coordinator.read.more_like_this import SimilarItems
-from coordinator.read.paging import next_cursor
+from coordinator.read.paging import FoundPage, next_cursor
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import SearchOutcome
 from coordinator.read.search_results import HitOrder, ItemsOf, SearchResult, ShardSummary
@@ -60,20 +60,6 @@ from coordinator.read.stored_items import page_items
 from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
 from coordinator.read.text.query_respelling import Spelling
 from coordinator.read.text.query_weighting import is_long_text
-
-
-class _Found(NamedTuple):
-    """What the shards found for a page.
-
-    Attributes:
-        parameters: of the search that was run, which may match fewer words than requested.
-        outcome: the shards' responses.
-        hits: of the page.
-    """
-
-    parameters: SearchParameters
-    outcome: SearchOutcome
-    hits: list[Hit]
 
 
 class Search:
@@ -149,23 +135,22 @@ class Search:
             if cursor is not None:
                 cursor = await self._services.paging.continued(parameters, state, cursor)
             found = await self._find(parameters, state, cursor)
-            parameters, outcome, hits = found
+            outcome, hits = found
+            parameters = outcome.parameters
             items: list[bytes] = []
             if not parameters.keeps_order:
-                items = await self._items(parameters, outcome, hits)
+                items = await self._items(outcome, hits)
             facets: list[FacetResult] = []
             if parameters.facets or parameters.field_facets:
-                facets = await self._listed_facets(parameters, outcome)
+                facets = await self._listed_facets(outcome)
             cube = None
             if parameters.cube is not None:
-                cube = await joint_counts(
-                    self._services.scatter, self._services.limits, parameters, outcome, facets
-                )
+                cube = await joint_counts(self._services, outcome, facets)
             did_you_mean: str | None = None
             warnings: tuple[str, ...] = ()
             if cursor is None:
                 if requested.query and requested.did_you_mean is not False:
-                    did_you_mean = await self._correction(requested, found, state)
+                    did_you_mean = await self._correction(requested, outcome)
                 warnings = requested.warnings
                 if requested.may_need_warnings:
                     warnings = await search_warnings(self._services.caches, requested, state)
@@ -180,7 +165,7 @@ class Search:
             total=outcome.total,
             items=items,
             facets=facets,
-            ranges=await self._ranges(found) if parameters.ranges else [],
+            ranges=await self._ranges(outcome) if parameters.ranges else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
             if parameters.trees
             else {},
@@ -215,10 +200,8 @@ class Search:
             caches = self._services.caches
             statistics = caches.statistics(caches.of(index), requested.key_filter)
             parameters = await self._similar.query_for(
-                index,
                 requested,
-                state.horizon,
-                state.deadline,
+                state,
                 caches.stop_words(index),
                 statistics.at(state.horizon).num_docs,
             )
@@ -226,62 +209,51 @@ class Search:
 
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
-    ) -> _Found:
+    ) -> FoundPage:
         """Find the hits of a page, by the first way to match that has hits other than pinned."""
         paging = self._services.paging
         if parameters.match != "auto":
-            return _Found(parameters, *await paging.find(parameters, state, cursor))
+            return await paging.find(parameters, state, cursor)
         for relaxed in self._services.relaxed(state.index, parameters):
-            outcome, hits = await paging.find(relaxed, state, cursor)
-            if outcome.has_others:
+            found = await paging.find(relaxed, state, cursor)
+            if found.outcome.has_others:
                 break
-        return _Found(relaxed, outcome, hits)
+        return found
 
-    async def _items(
-        self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
-    ) -> list[bytes]:
+    async def _items(self, outcome: SearchOutcome, hits: Sequence[Hit]) -> list[bytes]:
         """Return the items of hits as the search shows them."""
-        items = await page_items(self._cluster, parameters, outcome, hits)
-        if parameters.group_hits is None:
+        items = await page_items(self._cluster, outcome, hits)
+        if outcome.parameters.group_hits is None:
             return items
-        return await with_group_hits(
-            self._cluster, self._services.scatter, parameters, outcome, hits, items
-        )
+        return await with_group_hits(self._services, outcome, hits, items)
 
-    async def _ranges(self, found: _Found) -> list[RangeResult]:
+    async def _ranges(self, outcome: SearchOutcome) -> list[RangeResult]:
         """Return the counts of the requested ranges; many yield the event loop."""
-        requests, answers = found.parameters.ranges, found.outcome.answers
+        requests, answers = outcome.parameters.ranges, outcome.answers
         steps = merge_ranges(requests, answers, self._services.limits)
         if num_keys(answers, len(requests)) <= RANGE_BUCKETS_FAST_MAX:
             return run_to_completion(steps)
-        return await self._services.scheduler.run(found.outcome.state.index.number, steps)
+        return await self._services.scheduler.run(outcome.state.index.number, steps)
 
-    def _items_of(self, found: _Found) -> ItemsOf:
-        parameters, outcome, hits = found
-        return lambda ranks: self._items(parameters, outcome, [hits[rank] for rank in ranks])
+    def _items_of(self, found: FoundPage) -> ItemsOf:
+        outcome, hits = found
+        return lambda ranks: self._items(outcome, [hits[rank] for rank in ranks])
 
-    async def _listed_facets(
-        self, parameters: SearchParameters, outcome: SearchOutcome
-    ) -> list[FacetResult]:
+    async def _listed_facets(self, outcome: SearchOutcome) -> list[FacetResult]:
         """Return the facets of a search, with statistics of numbers by value if requested."""
-        facets = await self._services.facet_listing.listed(parameters, outcome.counted)
-        if not parameters.sums_up_fields:
+        facets = await self._services.facet_listing.listed(outcome.parameters, outcome.counted)
+        if not outcome.parameters.sums_up_fields:
             return facets
-        return await with_value_statistics(
-            self._services.scatter, self._services.scheduler, parameters, outcome, facets
-        )
+        return await with_value_statistics(self._services, outcome, facets)
 
-    async def _correction(
-        self, requested: SearchParameters, found: _Found, state: SearchedState
-    ) -> str | None:
+    async def _correction(self, requested: SearchParameters, outcome: SearchOutcome) -> str | None:
         """Return another spelling of a query, if requested or if the query found little.
 
         Args:
             requested: the search as requested, with a query.
-            found: what the search that was run found.
-            state: the searched state.
+            outcome: of the search that was run.
         """
-        parameters, outcome, _ = found
+        parameters, state = outcome.parameters, outcome.state
         has_fewer_words = requested.match == "auto" and parameters.match != "all"
         num_hits: int | None = 0 if has_fewer_words else outcome.total
         if num_hits and parameters.pins and not outcome.has_others:

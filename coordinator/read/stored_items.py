@@ -15,7 +15,6 @@ from common.protocol.methods import FETCH
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather_each
-from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.hit_merging import Hit
 from coordinator.read.hit_rendering import rendered_items
 from coordinator.read.scatter import SearchOutcome
@@ -25,25 +24,23 @@ READ_BYTES_MAX: Final = 4 * 1024 * 1024
 them."""
 
 
-async def page_items(
-    cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
-) -> list[bytes]:
+async def page_items(cluster: Cluster, outcome: SearchOutcome, hits: Sequence[Hit]) -> list[bytes]:
     """Return the JSON of a page's hits: stored bytes, projected and marked as the search says.
 
     Args:
         cluster: the shards.
-        parameters: of the search.
-        outcome: that the hits are from.
+        outcome: of the search that found the hits.
         hits: of the page.
 
     Raises:
         Unavailable: a shard that had a hit is down, busy or late.
         PayloadTooLarge: the items are too large for one page.
     """
+    parameters = outcome.parameters
     documents = None if parameters.marks is not None else _sent_along(hits)
     marks = None
     if documents is None:
-        documents, marks = await _documents(cluster, parameters, outcome, hits)
+        documents, marks = await _documents(cluster, outcome, hits)
     if is_too_large(len(documents), sum(map(len, documents))):
         raise page_too_large()
     return await rendered_items(parameters, hits, documents, marks)
@@ -58,13 +55,13 @@ def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:
 
 
 async def _documents(
-    cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
+    cluster: Cluster, outcome: SearchOutcome, hits: Sequence[Hit]
 ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
     """Return the stored bytes (and marks) of the hits; fetch those that the shards did not send."""
     missing: Sequence[Hit] = hits
-    if parameters.marks is None:
+    marked, state = outcome.parameters.marks, outcome.state
+    if marked is None:
         missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
-    state = outcome.state
     requests: list[FetchRequest | None] = []
     for shard in range(cluster.num_shards):
         records = np.array([hit.record for hit in missing if hit.shard == shard], np.uint64)
@@ -74,8 +71,8 @@ async def _documents(
                 state.horizon,
                 state.index.revision,
                 records.tobytes(),
-                outcome.scored.query if parameters.marks is not None else None,
-                parameters.marks,
+                outcome.scored.query if marked is not None else None,
+                marked,
             )
             if len(records)
             else None
@@ -85,7 +82,7 @@ async def _documents(
     marks: list[dict[str, Any]] = []
     taken = [0] * cluster.num_shards
     for hit in hits:
-        if parameters.marks is None and hit.rank < len(hit.answer.documents):
+        if marked is None and hit.rank < len(hit.answer.documents):
             documents.append(hit.answer.documents[hit.rank])
             continue
         part = fetched[hit.shard]
@@ -95,7 +92,7 @@ async def _documents(
         documents.append(document)
         marks.append(part.marks[taken[hit.shard]] if part.marks else {})
         taken[hit.shard] += 1
-    return documents, marks if parameters.marks is not None else None
+    return documents, marks if marked is not None else None
 
 
 async def read_items(

@@ -93,7 +93,7 @@ class SuggestedItems:
         self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
     ) -> tuple[BestItems, list[TermsResponse]]:
         outcome, hits = await self._services.paging.find(parameters, state, None, terms=terms)
-        items = await page_items(self._services.cluster, parameters, outcome, hits)
+        items = await page_items(self._services.cluster, outcome, hits)
         best = best_items(outcome, hits, items)
         return best, [one.terms for _, one in outcome.answers if one.terms is not None]
 

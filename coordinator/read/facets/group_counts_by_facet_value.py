@@ -16,9 +16,10 @@ from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, ReadOnly, U32Array, U64Array, int64, uint64
 from common.protocol.messages import FacetRequest, GroupPairs
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.facets.global_ordinals import Numbering
-from coordinator.read.facets.summed_counts import GroupCounts, ShardResponses
+from coordinator.read.facets.summed_counts import GroupCounts
 
 _GROUP_BITS: Final = 32
 """Bits of a pair's key below the number of its value: the number of its group."""

@@ -26,6 +26,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
 from coordinator.read.facets.facet_count_plan import value_request
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
@@ -42,9 +43,7 @@ def histogram_requests(spec: CubeSpec | None) -> tuple[RangeRequest, ...]:
     return (RangeRequest(spec.field, interval=spec.interval),)
 
 
-def edges_of(
-    spec: CubeSpec, answers: Sequence[tuple[int, SearchResponse]], limits: Limits
-) -> tuple[int | float, ...]:
+def edges_of(spec: CubeSpec, answers: ShardResponses, limits: Limits) -> tuple[int | float, ...]:
     """Return the edges of the bins; none if no hit has a number.
 
     Args:

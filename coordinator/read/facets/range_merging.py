@@ -17,8 +17,9 @@ import numpy as np
 from common.distinct_values import starts_run
 from common.errors import InvalidRequest
 from common.limits import Limits
-from common.protocol.messages import RangeCounts, RangeRequest, SearchResponse
+from common.protocol.messages import RangeCounts, RangeRequest
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.read.facets.facet_result_types import RangeResult
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ STEP_TEXTS: Final = 1_000
 _GREATEST: Final = sys.float_info.max
 
 
-def num_keys(answers: Sequence[tuple[int, SearchResponse]], num_ranges: int) -> int:
+def num_keys(answers: ShardResponses, num_ranges: int) -> int:
     """Return about how many keys the first ranges of responses have, counted by shard."""
     return sum([len(part.counts) for _, one in answers for part in one.ranges[:num_ranges]]) >> 2
 
 
 def merge_ranges(
     requests: Sequence[RangeRequest],
-    answers: Sequence[tuple[int, SearchResponse]],
+    answers: ShardResponses,
     limits: Limits,
 ) -> Generator[None, None, list[RangeResult]]:
     """Add up the counts of each requested field; yield regularly.

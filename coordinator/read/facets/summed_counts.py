@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, I64Array, ReadOnly, Rows, U16Array, U32Array
-from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.read.facets.global_ordinals import NO_ORDER, FacetValues, Numbering, Order
 from coordinator.read.facets.greatest_counts import select_greatest
 
@@ -30,9 +30,6 @@ _CHOSEN: Final = -2
 """What `_add_and_choose` returns when it has chosen; otherwise what `add_packed` returned."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 _NONE_WANTED: Final = np.zeros((2, 0), np.int64)
-
-ShardResponses = Sequence[tuple[int, SearchResponse]]
-"""Pairs (shard ordinal, response)."""
 
 
 @kernel

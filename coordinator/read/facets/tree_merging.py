@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from common.protocol.messages import SearchResponse
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
 
 
 def merge_trees(
-    specs: Sequence[TreeSpec], first: int, answers: Sequence[tuple[int, SearchResponse]]
+    specs: Sequence[TreeSpec], first: int, answers: ShardResponses
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the nodes of each tree.
 

@@ -17,6 +17,7 @@ from common.analysis.analyzer import Analyzer
 from common.key_arena import KeyArena
 from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
+from coordinator.cluster.shard_responses import ShardResponses
 from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
 from coordinator.read.facets.facet_result_assembly import facet_result
@@ -24,7 +25,7 @@ from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.facets.facet_statistics import summaries
 from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.global_ordinals import FacetValues
-from coordinator.read.facets.summed_counts import MergedCounts, ShardResponses
+from coordinator.read.facets.summed_counts import MergedCounts
 
 _STEP_KEYS: Final = 1_000
 """Keys that are numbered in a step, 0.4 µs each."""

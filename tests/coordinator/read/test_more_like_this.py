@@ -10,6 +10,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.limits import Limits
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.more_like_this import SimilarItems
 
@@ -33,8 +34,10 @@ async def test_items_are_counted_only_if_their_number_is_not_known(
     similar = SimilarItems(near, search, Analyzer(), Limits())
     index: Any = None
     found = await similar.query_for(
-        *(index, SearchParameters(similar_to=b"1"), 7, Deadline.after_ms(10_000)),
-        *(frozenset({"the"}), num_docs),
+        SearchParameters(similar_to=b"1"),
+        SearchedState(index, 7, 0, Deadline.after_ms(10_000)),
+        frozenset({"the"}),
+        num_docs,
     )
     assert found.query == "mile green"
     assert len(searched) == num_searches

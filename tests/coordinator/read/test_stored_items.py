@@ -45,6 +45,7 @@ async def test_a_page_fails_with_the_reason_of_the_shard(error: ServiceError) ->
     shards = [Shard(FetchResponse((b'{"id":1}',), ())), Shard(error)]
     cluster: Any = SimpleNamespace(shards=shards, num_shards=2, timeouts=DEFAULT_TIMEOUTS)
     outcome: Any = SimpleNamespace(
+        parameters=SimpleNamespace(marks=None),
         state=SimpleNamespace(
             index=SimpleNamespace(number=1, revision=1),
             horizon=1,
@@ -56,6 +57,6 @@ async def test_a_page_fails_with_the_reason_of_the_shard(error: ServiceError) ->
     hits: Any = [SimpleNamespace(shard=one, record=7, rank=0, answer=answer) for one in (0, 1)]
 
     with pytest.raises(type(error)) as raised:
-        await page_items(cluster, SimpleNamespace(marks=None), outcome, hits)  # type: ignore[arg-type]  # unmarked
+        await page_items(cluster, outcome, hits)
 
     assert raised.value is error
