@@ -53,6 +53,7 @@ from coordinator.routes.algolia_index_lookup import find_index
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.items import refuse_conditions, stored_item
 from coordinator.routes.update_and_delete_by_query import delete_matching
+from coordinator.write.partitioning import ItemOperation
 
 if TYPE_CHECKING:
     from common.index_configuration import FacetConfiguration
@@ -180,7 +181,7 @@ async def get_objects(services: Services, request: Request) -> Response:
 
 async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:
     """Apply changes in one group; return its sequence number."""
-    operations = [(one.operation, one.item_id, one.payload) for one in changes]
+    operations = [ItemOperation(one.operation, one.item_id, one.payload) for one in changes]
     result = await services.ingest.write_operations(index, operations, write_deadline(services))
     for position, outcome in result.refused:
         place = changes[position].param

@@ -35,6 +35,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action
 from coordinator.parameters.request_decoding import check_depth, refuse_unknown
 from coordinator.routes.items import refuse_conditions, write_response
+from coordinator.write.partitioning import ItemOperation
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -166,7 +167,7 @@ def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:
 
 def _operations(
     puts: list[msgspec.Raw], deletes: list[msgspec.Raw], facets: Any, limits: Limits
-) -> list[tuple[Operation, bytes, bytes]]:
+) -> list[ItemOperation]:
     """Check all changes.
 
     Raises:
@@ -175,18 +176,18 @@ def _operations(
     operations = [_put(bytes(item), position, facets, limits) for position, item in enumerate(puts)]
     operations += [_delete(id, position) for position, id in enumerate(deletes)]
     named: set[bytes] = set()
-    for _, id, _ in operations:
-        if id in named:
+    for one in operations:
+        if one.id in named:
             raise InvalidRequest(
-                f"item {id.decode()!r} is named twice; put and delete have no order among each "
+                f"item {one.id.decode()!r} is named twice; put and delete have no order among each "
                 "other, so send the last change of each item only",
                 code="invalid_body",
             )
-        named.add(id)
+        named.add(one.id)
     return operations
 
 
-def _put(item: bytes, position: int, facets: Any, limits: Limits) -> tuple[Operation, bytes, bytes]:
+def _put(item: bytes, position: int, facets: Any, limits: Limits) -> ItemOperation:
     """Check one item."""
     found = scan_item(item, facets, limits)
     param = f"put[{position}]"
@@ -200,10 +201,10 @@ def _put(item: bytes, position: int, facets: Any, limits: Limits) -> tuple[Opera
         )
     if len(item) > limits.item_bytes_max:
         raise PayloadTooLarge(f"{param}: an item may have {limits.shown('item_bytes_max')} bytes")
-    return Operation.PUT, found, item
+    return ItemOperation(Operation.PUT, found, item)
 
 
-def _delete(text: msgspec.Raw, position: int) -> tuple[Operation, bytes, bytes]:
+def _delete(text: msgspec.Raw, position: int) -> ItemOperation:
     """Check one id."""
     try:
         id = msgspec.json.decode(text, type=int | str)
@@ -216,7 +217,7 @@ def _delete(text: msgspec.Raw, position: int) -> tuple[Operation, bytes, bytes]:
             code="invalid_id",
             param=f"delete[{position}]",
         )
-    return Operation.DELETE, canonical, canonical
+    return ItemOperation(Operation.DELETE, canonical, canonical)
 
 
 def _positions(body: dict[str, msgspec.Raw], limits: Limits) -> dict[str, str]:

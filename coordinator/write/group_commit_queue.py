@@ -49,7 +49,7 @@ from common.protocol.messages import (
 from common.protocol.methods import APPLY, OUTCOMES
 from coordinator.cluster.all_shards import Cluster
 from coordinator.write.batch_queue import BatchQueue
-from coordinator.write.partitioning import Part
+from coordinator.write.partitioning import place_at
 from coordinator.write.write_batch import AppliedBatch, WriteBatch, batch_partly_stored
 
 ASK_AGAIN_SECONDS: Final = 0.05
@@ -259,12 +259,13 @@ class WriteQueue(BatchQueue):
         first_position = num_operations = 0
         for batch in group.batches:
             part = batch.parts.get(shard)
+            first_place = place_at(group.seq, first_position)
             positions.update(batch.positions)
             if part is not None:
                 payloads.append(part.payload)
                 lengths.append(part.lengths)
                 operations.append(part.operations)
-                places.append(_places(group.seq, first_position, part))
+                places.append(part.positions.astype(np.uint64) + first_place)
                 for ordinal, version in part.versions.items():
                     versions[num_operations + ordinal] = version
                 for ordinal, record in part.records.items():
@@ -450,10 +451,3 @@ def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:
         if len(ids) >= REQUEST_IDS_MAX:
             break
     return tuple(ids)
-
-
-def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
-    """Return the insertion numbers of a part's operations: seq << 32 | position in the group."""
-    first = np.uint64((seq << 32) + first_position)
-    places: NDArray[np.uint64] = part.positions.astype(np.uint64) + first
-    return places

@@ -33,7 +33,7 @@ from coordinator.cluster.all_shards import Cluster
 from coordinator.parameters.request_decoding import check_uncompressed
 from coordinator.write.field_limit import FieldNames
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.partitioning import SelectedChange
+from coordinator.write.partitioning import ItemOperation, SelectedChange
 from coordinator.write.work_on_bodies import run_on_bytes
 from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
 from coordinator.write.write_ordering import WriteLog, present_queue
@@ -133,7 +133,7 @@ class Ingest:
         chunks = await self._checked_items(index, body, _MERGE_ELSEWHERE, deadline)
         operations = await run_on_bytes(len(body), partial(_merges, chunks, self._limits))
         result = await self._write_operations(index, operations, _NOT_MERGED, deadline)
-        return result, [item_id for _, item_id, _ in operations]
+        return result, [one.id for one in operations]
 
     @_keeping_fields
     async def replace_item(
@@ -159,20 +159,20 @@ class Ingest:
             Conflict: the stored item has another version.
             InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
         """
-        payload, has_own_id = await self._checked(index, item_id, body)
-        await self.fields.check(index, [payload], deadline)
-        operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
-        return await self._write_item(index, operation, item_id, payload, deadline, version)
+        payload, has_own_id = await self._checked(index, item_id, body, deadline)
+        kind = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
+        operation = ItemOperation(kind, item_id, payload)
+        return await self._write_item(index, operation, deadline, version)
 
     @_keeping_fields
     async def put_item(
         self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
     ) -> WriteResult:
         """Add an item under an id, or replace the item that has it; errors as in `replace_item`."""
-        payload, has_own_id = await self._checked(index, item_id, body)
-        await self.fields.check(index, [payload], deadline)
-        operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
-        return await self._write_item(index, operation, item_id, payload, deadline, None)
+        payload, has_own_id = await self._checked(index, item_id, body, deadline)
+        kind = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
+        operation = ItemOperation(kind, item_id, payload)
+        return await self._write_item(index, operation, deadline, None)
 
     @_keeping_fields
     async def merge_item(
@@ -185,9 +185,9 @@ class Ingest:
         version: bytes | None = None,
     ) -> WriteResult:
         """Replace some fields of an item; otherwise as `replace_item`."""
-        payload, _ = await self._checked(index, item_id, body)
-        await self.fields.check(index, [payload], deadline)
-        return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
+        payload, _ = await self._checked(index, item_id, body, deadline)
+        operation = ItemOperation(Operation.MERGE, item_id, payload)
+        return await self._write_item(index, operation, deadline, version)
 
     async def delete_item(
         self, index: Index, item_id: bytes, deadline: Deadline, *, version: bytes | None = None
@@ -198,34 +198,35 @@ class Ingest:
             NotFound: `item_not_found`.
             Conflict: the stored item has another version.
         """
-        return await self._write_item(index, Operation.DELETE, item_id, item_id, deadline, version)
+        operation = ItemOperation(Operation.DELETE, item_id, item_id)
+        return await self._write_item(index, operation, deadline, version)
 
     async def delete_items(
         self, index: Index, item_ids: Sequence[bytes], deadline: Deadline
     ) -> WriteResult:
         """Delete items by canonical id; ids that do not exist are ignored."""
         return await self.write_operations(
-            index, [(Operation.DELETE, item_id, item_id) for item_id in item_ids], deadline
+            index, [ItemOperation(Operation.DELETE, id, id) for id in item_ids], deadline
         )
 
     @_keeping_fields
     async def write_operations(
         self,
         index: Index,
-        operations: Sequence[tuple[Operation, bytes, bytes]],
+        operations: Sequence[ItemOperation],
         deadline: Deadline,
         positions: Mapping[str, str] | None = None,
     ) -> WriteResult:
-        """Apply operations (kind, canonical id, checked payload) in one group.
+        """Apply operations in one group.
 
         Args:
             index: the target.
-            operations: in order.
+            operations: in order; their items are checked.
             deadline: for the confirmation of the write.
             positions: of sources of changes, by name, to be stored in the same commit; an empty one
                 forgets its source.
         """
-        num_bytes = sum([len(payload) for _, _, payload in operations])
+        num_bytes = sum([len(one.payload) for one in operations])
         items = await run_on_bytes(num_bytes, partial(_items_of, operations))
         await self.fields.check(index, items, deadline)
         return await self._write_operations(index, operations, _NOT_APPLIED, deadline, positions)
@@ -252,7 +253,7 @@ class Ingest:
     async def _write_operations(
         self,
         index: Index,
-        operations: Sequence[tuple[Operation, bytes, bytes]],
+        operations: Sequence[ItemOperation],
         refusals: Sequence[Outcome],
         deadline: Deadline,
         positions: Mapping[str, str] | None = None,
@@ -336,37 +337,55 @@ class Ingest:
         scanner = ItemScanner(index.configuration.facets, self._limits)
         return [scanner.feed(body), scanner.finish()]
 
-    async def _checked(self, index: Index, item_id: bytes, body: bytes) -> tuple[bytes, bool]:
-        """Check the item of a single operation; return it with its id, and whether it had one."""
+    async def _checked(
+        self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
+    ) -> tuple[bytes, bool]:
+        """Check the item of a single operation, and that its index may have its fields.
+
+        Returns:
+            The item with its id, and whether it had one.
+
+        Raises:
+            As `_checked_item`, and InvalidRequest: `too_many_index_fields`.
+        """
         check = partial(_checked_item, item_id, body, index.configuration.facets, self._limits)
-        return await run_on_bytes(len(body), check)
+        payload, has_own_id = await run_on_bytes(len(body), check)
+        await self.fields.check(index, [payload], deadline)
+        return payload, has_own_id
 
     async def _write_item(
         self,
         index: Index,
-        operation: Operation,
-        item_id: bytes,
-        payload: bytes,
+        operation: ItemOperation,
         deadline: Deadline,
         version: bytes | None,
     ) -> WriteResult:
-        """Apply one operation and report its outcome."""
+        """Apply one operation and report its outcome.
+
+        Args:
+            index: the target.
+            operation: its item is checked.
+            deadline: for the confirmation of the write.
+            version: xxh64 that the stored bytes must have; None: any.
+
+        Raises:
+            NotFound, Conflict, InternalError, InvalidRequest: it had no effect.
+        """
+        shown = operation.id.decode()
         versions = None if version is None else {0: version}
-        batch = self._log.batch_of_operations([(operation, item_id, payload)], versions)
+        batch = self._log.batch_of_operations([operation], versions)
         applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
         outcome = applied.outcomes[0]
         if outcome == Outcome.NOT_FOUND:
             raise NotFound(
-                f"there is no item {item_id.decode()!r} in index {index.name!r}",
+                f"there is no item {shown!r} in index {index.name!r}",
                 code="item_not_found",
             )
         if outcome == Outcome.CONFLICT:
-            raise Conflict(
-                f"item {item_id.decode()!r} is no longer the version that If-Match names"
-            )
+            raise Conflict(f"item {shown!r} is no longer the version that If-Match names")
         if outcome == Outcome.CORRUPT:
             raise InternalError(
-                f"item {item_id.decode()!r} is damaged on disk: write it again as a whole, or "
+                f"item {shown!r} is damaged on disk: write it again as a whole, or "
                 "restore the index from a backup",
                 code="item_corrupt",
             )
@@ -428,23 +447,23 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
     return b'{"id":%b%b%b' % (orjson.dumps(shown_id(item_id)), separator, inside)
 
 
-def _items_of(operations: Sequence[tuple[Operation, bytes, bytes]]) -> list[bytes]:
+def _items_of(operations: Sequence[ItemOperation]) -> list[bytes]:
     """Return the items in some operations; of changed values, an item that has such fields."""
     return [
-        orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
-        for operation, _, payload in operations
-        if operation != Operation.DELETE
+        orjson.dumps(as_item(orjson.loads(one.payload))) if one.kind in _CHANGING else one.payload
+        for one in operations
+        if one.kind != Operation.DELETE
     ]
 
 
-def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[tuple[Operation, bytes, bytes]]:
+def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[ItemOperation]:
     """Return the operations that merge items into the stored ones.
 
     Raises:
         InvalidRequest: code invalid_id; an item has no id.
     """
     without = RejectedItems(limits.errors_reported_max, "index")
-    operations: list[tuple[Operation, bytes, bytes]] = []
+    operations: list[ItemOperation] = []
     for scanned in chunks:
         errors = [
             ItemError(position, None, "invalid_id", "an item to change needs its id", 1)
@@ -455,7 +474,7 @@ def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[tuple[Operat
             continue
         for ordinal in range(scanned.num_items):
             item = scanned.item(ordinal)
-            operations.append((Operation.MERGE, canonical_id(item) or b"", item))
+            operations.append(ItemOperation(Operation.MERGE, canonical_id(item) or b"", item))
     without.raise_if_any()
     return operations
 

@@ -175,14 +175,14 @@ def single_part(payload: bytes, operation: Operation) -> Part:
 
 
 def divide_operations(
-    operations: Sequence[tuple[Operation, bytes, bytes]],
+    operations: Sequence[ItemOperation],
     num_shards: int,
     versions: dict[int, bytes] | None = None,
 ) -> Parts:
     """Split a few single operations by shard.
 
     Args:
-        operations: kind, canonical id, payload (an item; for a DELETE the id).
+        operations: in order.
         num_shards: number of shards.
         versions: 8-byte precondition by ordinal in `operations`.
 
@@ -190,13 +190,13 @@ def divide_operations(
         One part for each shard that gets any operation.
     """
     by_shard: dict[int, list[int]] = {}
-    for position, (_, item_id, _) in enumerate(operations):
-        by_shard.setdefault(shard_of_id(item_id, num_shards), []).append(position)
+    for position, operation in enumerate(operations):
+        by_shard.setdefault(shard_of_id(operation.id, num_shards), []).append(position)
     return {
         shard: Part(
-            b"".join(operations[position][2] for position in positions),
-            np.array([len(operations[position][2]) for position in positions], np.uint32),
-            np.array([operations[position][0] for position in positions], np.uint8),
+            b"".join(operations[position].payload for position in positions),
+            np.array([len(operations[position].payload) for position in positions], np.uint32),
+            np.array([operations[position].kind for position in positions], np.uint8),
             np.array(positions, np.int64),
             {
                 ordinal: versions[position]
@@ -218,6 +218,20 @@ def on_all_shards(parts: Parts, num_shards: int) -> Parts:
         or Part(b"", nothing.astype(np.uint32), nothing.astype(np.uint8), nothing)
         for shard in range(num_shards)
     }
+
+
+class ItemOperation(NamedTuple):
+    """An operation on the item that has an id.
+
+    Attributes:
+        kind: what to do.
+        id: canonical.
+        payload: an item, or the changes of one; for a DELETE the id.
+    """
+
+    kind: Operation
+    id: bytes
+    payload: bytes
 
 
 class SelectedChange(NamedTuple):
@@ -264,6 +278,10 @@ def divide_selected(changes: Sequence[SelectedChange]) -> Parts:
 
 
 def places_of(seq: int, first_position: int, num_items: int) -> NDArray[np.uint64]:
-    """Return the insertion numbers of a group's next items: seq << 32 | position."""
-    first = np.uint64((seq << 32) + first_position)
-    return np.arange(num_items, dtype=np.uint64) + first
+    """Return the insertion numbers of a group's next items."""
+    return np.arange(num_items, dtype=np.uint64) + place_at(seq, first_position)
+
+
+def place_at(seq: int, position: int) -> np.uint64:
+    """Return the insertion number of one operation of a group: seq << 32 | position."""
+    return np.uint64((seq << 32) + position)

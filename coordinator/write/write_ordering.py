@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 from common.errors import ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
-from common.protocol.write_operations_and_outcomes import Operation
 from coordinator.catalog.catalog import Catalog, Index
 from coordinator.catalog.catalog_state import CatalogState
 from coordinator.cluster.all_shards import Cluster
@@ -32,6 +31,7 @@ from coordinator.write.deleted_index_checks import index_deleted
 from coordinator.write.group_commit_queue import WriteQueue
 from coordinator.write.new_index_checks import check_no_alias
 from coordinator.write.partitioning import (
+    ItemOperation,
     Parts,
     SelectedChange,
     divide_operations,
@@ -73,14 +73,14 @@ class WriteLog(ABC):
     @abstractmethod
     def batch_of_operations(
         self,
-        operations: Sequence[tuple[Operation, bytes, bytes]],
+        operations: Sequence[ItemOperation],
         versions: dict[int, bytes] | None = None,
         positions: Mapping[str, str] | None = None,
     ) -> WriteBatch:
         """Return the batch of single operations.
 
         Args:
-            operations: kind, canonical id, payload (an item; for a DELETE the id).
+            operations: in order.
             versions: 8-byte precondition by ordinal in `operations`.
             positions: of sources of changes, by name, stored by every shard in the same commit; an
                 empty one forgets its source.
@@ -157,7 +157,7 @@ class EmbeddedLog(WriteLog):
 
     def batch_of_operations(
         self,
-        operations: Sequence[tuple[Operation, bytes, bytes]],
+        operations: Sequence[ItemOperation],
         versions: dict[int, bytes] | None = None,
         positions: Mapping[str, str] | None = None,
     ) -> WriteBatch:
@@ -165,7 +165,7 @@ class EmbeddedLog(WriteLog):
         parts = divide_operations(operations, self._cluster.num_shards, versions)
         if positions:
             parts = on_all_shards(parts, self._cluster.num_shards)
-        num_bytes = sum(len(payload) for _, _, payload in operations)
+        num_bytes = sum(len(one.payload) for one in operations)
         return WriteBatch(len(operations), num_bytes, parts=parts, positions=positions)
 
     def batch_of_selected(self, changes: Sequence[SelectedChange]) -> WriteBatch:

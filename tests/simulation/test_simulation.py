@@ -228,18 +228,19 @@ class TestConditions:
         real = Ingest._write_item
 
         async def write_item(
-            ingest: Ingest, index: Any, operation: Any, id: bytes, payload: bytes,
-            deadline: Deadline, version: bytes | None,
-        ) -> Any:  # fmt: skip
+            ingest: Ingest, index: Any, operation: Any, deadline: Deadline, version: bytes | None
+        ) -> Any:
             """Compare versions now, and write without a condition a little later."""
             cluster = ingest._cluster
             with cluster.reading(index.number) as horizon:
-                shard = cluster.shards[shard_of_id(id, cluster.num_shards)]
-                found = await shard.call(GET, GetRequest(index.number, horizon, id), 1_000)
+                shard = cluster.shards[shard_of_id(operation.id, cluster.num_shards)]
+                found = await shard.call(
+                    GET, GetRequest(index.number, horizon, operation.id), 1_000
+                )
             if version is not None and version != version_of(found.document or b""):
                 raise Conflict("it is another version")
             await asyncio.sleep(0.1)
-            return await real(ingest, index, operation, id, payload, deadline, None)
+            return await real(ingest, index, operation, deadline, None)
 
         monkeypatch.setattr(Ingest, "_write_item", write_item)
 

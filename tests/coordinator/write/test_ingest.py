@@ -40,6 +40,7 @@ from coordinator.write.group_commit_queue import (
     WriteQueue,
 )
 from coordinator.write.ingest import with_id
+from coordinator.write.partitioning import ItemOperation
 from coordinator.write.write_batch import ranges
 from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import MakeService, Service, soon
@@ -167,7 +168,8 @@ class TestSingleItems:
         await service.ingest.replace_item(index, b"7", item, soon())
         await service.ingest.merge_item(index, b"7", item, soon())
         await service.ingest.put_items(index, item, soon())
-        await service.ingest.write_operations(index, [(Operation.PUT, b"7", item)], soon())
+        put = ItemOperation(Operation.PUT, b"7", item)
+        await service.ingest.write_operations(index, [put], soon())
         assert len(threads) == 10
         assert threading.main_thread() not in threads
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.item_placement import shard_of_id
 from common.protocol.write_operations_and_outcomes import Operation
-from coordinator.write.partitioning import divide, divide_operations, places_of
+from coordinator.write.partitioning import ItemOperation, divide, divide_operations, places_of
 
 
 @given(
@@ -42,11 +42,11 @@ def test_every_item_reaches_its_shard_in_order(items: list[tuple[bytes, int]], g
 
 
 def test_single_operations_follow_their_ids() -> None:
-    operations = [(Operation.DELETE, b"%d" % i, b"%d" % i) for i in range(20)]
-    operations[7] = (Operation.MERGE, b"7", b'{"id":7}')
+    operations = [ItemOperation(Operation.DELETE, b"%d" % i, b"%d" % i) for i in range(20)]
+    operations[7] = ItemOperation(Operation.MERGE, b"7", b'{"id":7}')
     parts = divide_operations(operations, 3, {7: b"version!"})
     for shard, part in parts.items():
-        assert all(shard_of_id(operations[position][1], 3) == shard for position in part.positions)
+        assert all(shard_of_id(operations[position].id, 3) == shard for position in part.positions)
     owner = parts[shard_of_id(b"7", 3)]
     ordinal = owner.positions.tolist().index(7)
     assert owner.versions == {ordinal: b"version!"}
