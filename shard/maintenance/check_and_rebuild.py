@@ -42,9 +42,10 @@ from shard.partition.partition import Partition
 from shard.partition.stored_index_entry import manifest_entry
 from shard.partition.stored_item_batches import read_batches
 from shard.partition.structures_per_configuration import Generation
-from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import merge_segments
 from shard.segment.doc_records_and_places import DOCS, is_of_earlier_program, places_of, records_of
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.segment_file import DamagedSegment, verify_segment
 from shard.storage.lmdb_codecs import number_key
@@ -252,7 +253,7 @@ def _build(records: BitMap64, generation: Generation, environment: Environment) 
     others = BitMap64(span) - records
     batches = read_batches(environment, DocumentStore(environment), span, others, set())
     parts = [batch.build(generation) for batch in batches]
-    return merge_segments(parts, make_doc_maps(parts, [None] * len(parts)))
+    return merge_segments(MergeState.without(parts, [None] * len(parts)))
 
 
 def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:

@@ -15,16 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from common.facet_dictionary import FacetDictionary
 from common.process.fault_injection import fault
 from common.process.logs import Log
 from shard.partition.structures_per_configuration import Generation
 from shard.segment.builder.segment_merge import merge_to_file
 from shard.segment.columns.text_ordinal_files import adopt_texts
-from shard.segment.merge_allocator import MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.segment_file import DamagedSegment
 from shard.storage.lmdb_meta_page import MetaPage
@@ -189,24 +186,17 @@ class DerivedFiles:
             segment.write(path)
             return Segment.map(path)
 
-    def merge(
-        self,
-        parts: Sequence[Segment],
-        doc_maps: Sequence[NDArray[np.int64]],
-        allocator: MergeAllocator,
-    ) -> Segment:
+    def merge(self, state: MergeState) -> Segment:
         """Merge segments into a new file and return the merged one as mapped from there.
 
         Args:
-            parts: in the order of their records.
-            doc_maps: see `make_doc_maps`.
-            allocator: allocates the arrays of the merge.
+            state: what is merged.
 
         Raises:
             OSError: no space left, or the device failed; nothing is left.
         """
         with self._new_file("segment") as path:
-            merge_to_file([part.remapped() for part in parts], doc_maps, path, allocator)
+            merge_to_file(state.remapped(), path)
             return Segment.map(path)
 
     def write_texts(self, segment: Segment, field: int, column: Segment) -> Segment:

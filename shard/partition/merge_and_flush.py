@@ -32,12 +32,13 @@ from shard.partition.droppable_documents import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
-from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import merge_segments
 from shard.segment.columns.columns_carried_over_merges import carry_columns, view_of_merged
 from shard.segment.columns.text_ordinal_files import adopt_texts, texts_to_write
 from shard.segment.columns.text_ordinal_preparation import is_prepared, prepare_texts, set_prepared
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 
@@ -164,14 +165,15 @@ def _merge(
     num_docs -= sum(0 if gone is None else len(gone) for gone in dropped)
     is_file = is_flush or _belongs_in_file(partition, segments, num_docs)
     allocator = MergeAllocator(partition.folder) if is_file else IN_MEMORY
-    doc_maps = make_doc_maps(segments, dropped, allocator)
+    state = MergeState.without(segments, dropped, allocator)
+    doc_maps = state.doc_maps
     is_copy = len(segments) == 1 and num_docs == segments[0].num_docs
     merged: Segment | None = None
     if num_docs and is_file:
         files = partition.derived
-        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps, allocator)
+        merged = files.write(segments[0]) if is_copy else files.merge(state)
     elif num_docs:
-        merged = segments[0] if is_copy else merge_segments(segments, doc_maps)
+        merged = segments[0] if is_copy else merge_segments(state)
     _carry_columns(partition, parts, doc_maps, merged)
     fault("merge.publish")
     if not partition.replace_segments(parts, doc_maps, merged):

@@ -7,7 +7,7 @@
     doc_sets           sets of documents: bitsets and lists; in files, facet_value_sets
     field_registry     path → field number
     lazy_verification  verifies the blocks of a large file when they are touched
-    merge_allocator    the arrays of a merge, in bounded memory
+    merge_state        what a merge is made from; its arrays, in bounded memory: merge_allocator
 
     items/             JSON → values, by field and document
     text/              the inverted index: vocabulary, postings, positions, lengths

@@ -24,7 +24,7 @@ docs.place [2, 3, 4].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U32, U64, U32Array, U64Array, int64, uint32, uint64
 from shard.caches.derived_values import derived
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -267,21 +268,16 @@ def build_doc_records(places: NDArray[np.uint64], records: NDArray[np.uint64]) -
     return _encode(lambda: iter([(places, records)]), len(records), IN_MEMORY)
 
 
-def merge_doc_records(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> NumberedDocs:
+def merge_doc_records(state: MergeState) -> NumberedDocs:
     """Merge the numbers of segments; equal to a build from the same documents."""
 
     def kept() -> Iterator[_Numbers]:
-        for part, doc_map in zip(parts, doc_maps, strict=True):
-            for rows in allocator.pieces(part.num_docs):
+        for part, doc_map in state.mapped_parts:
+            for rows in state.allocator.pieces(part.num_docs):
                 docs = np.flatnonzero(doc_map[rows] >= 0) + rows.start
                 yield numbers_of(part, docs.astype(np.uint32))
 
-    return _encode(kept, num_docs, allocator)
+    return _encode(kept, state.num_docs, state.allocator)
 
 
 class _Survey:

@@ -201,10 +201,3 @@ def _map(file: int, num_bytes: int) -> mmap.mmap:
 
 IN_MEMORY: Final = MergeAllocator()
 """All arrays in memory: for batches, and for merges of segments that are there too."""
-
-
-def count_kept(doc_map: NDArray[np.int64], allocator: MergeAllocator) -> int:
-    """Return how many documents a map keeps."""
-    return sum(
-        int(np.count_nonzero(doc_map[piece] >= 0)) for piece in allocator.pieces(len(doc_map))
-    )

@@ -9,7 +9,7 @@ added here, so that neither writer nor merger can miss it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.columns.external_ids import build_ids, merge_ids
@@ -17,15 +17,13 @@ from shard.segment.columns.facet_column_builder import build_facets
 from shard.segment.columns.facet_column_merge import merge_facets
 from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence_and_value_kinds import build_presence, merge_presence
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from common.facet_dictionary import FacetDictionary
     from shard.segment.items.value_extraction import Extraction
-    from shard.segment.segment import Segment
 
 
 def build_columns(
@@ -50,25 +48,16 @@ def build_columns(
     }
 
 
-def merge_columns(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_columns(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge every column of consecutive segments, one structure after the other.
 
     Args:
-        parts: segments in the order of their records.
-        doc_maps: by part: new ordinal of each document, -1 if it is dropped. Kept documents are
-            numbered consecutively over all parts.
-        num_docs: documents of the result.
-        allocator: makes the large arrays.
+        state: what is merged.
 
     Yields:
         Arrays by name, all together equal to those of a build from the kept documents.
     """
-    yield from merge_facets(parts, doc_maps, num_docs, allocator)
-    yield from merge_numbers(parts, doc_maps, num_docs, allocator)
-    yield merge_presence(parts, doc_maps, num_docs, allocator)
-    yield merge_ids(parts, doc_maps, num_docs, allocator)
+    yield from merge_facets(state)
+    yield from merge_numbers(state)
+    yield merge_presence(state)
+    yield merge_ids(state)

@@ -21,7 +21,6 @@ Costs: build = one sort, 70 ns an item; 12 bytes an item; lookup 0.1-0.2 µs in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,7 +33,7 @@ from common.kernels.decorator import kernel
 from common.kernels.intrinsics import prefetch
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
 from shard.segment.doc_sets import has_bit
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,17 +174,13 @@ def build_ids(extraction: Extraction) -> dict[str, NDArray[Any]]:
     return _sort_ids(hash_ids(extraction, docs), docs.astype(np.uint32))
 
 
-def merge_ids(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> dict[str, NDArray[Any]]:
+def merge_ids(state: MergeState) -> dict[str, NDArray[Any]]:
     """Merge the id tables of segments; equal to a build from the same documents.
 
     Hashes are uniform, so ranges of them hold about as many ids each. One range after the other is
     taken from all parts, and sorted.
     """
+    parts, allocator = state.parts, state.allocator
     num_ids = sum(len(part["ids.doc"]) for part in parts)
     num_ranges = max(1, -(-num_ids // allocator.piece_rows))
     width = (1 << 64) // num_ranges
@@ -201,7 +196,7 @@ def merge_ids(
         slices = [slice(one[i], one[i + 1]) for one in bounds]
         new_docs = [
             doc_map[part["ids.doc"][piece]]
-            for part, doc_map, piece in zip(parts, doc_maps, slices, strict=True)
+            for part, doc_map, piece in zip(parts, state.doc_maps, slices, strict=True)
         ]
         kept_hashes = [
             part["ids.hash"][piece][kept >= 0]

@@ -5,42 +5,35 @@ The rows of the kept documents are joined, whose numbers stay the same, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN, build_sets, code_type
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_allocator import MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import fields_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.segment import Segment
 
 _NO_CODES: Final = np.zeros(0, np.uint8)
 
 
-def merge_facets(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_facets(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the facet columns of segments.
 
     Args:
-        parts: segments, in order.
-        doc_maps: by part: new ordinal of each document, -1 if it is dropped; ascending over all.
-        num_docs: documents of the result.
-        allocator: makes the large arrays.
+        state: what is merged.
 
     Yields:
         The arrays of one field after the other, equal to those of a build from the same documents.
     """
-    for field in fields_of(parts, "facet", "codes"):
-        rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, allocator)
+    num_docs, allocator = state.num_docs, state.allocator
+    for field in fields_of(state.parts, "facet", "codes"):
+        rows: Iterable[_Rows] = _KeptRows(state, field)
         if num_docs <= allocator.piece_rows:
             few = list(rows)
             rows = (_Rows(*map(np.concatenate, zip(*few, strict=True))),)
@@ -60,23 +53,15 @@ class _Rows(NamedTuple):
 class _KeptRows:
     """The rows of the kept documents of several segments, in pieces."""
 
-    def __init__(
-        self,
-        parts: Sequence[Segment],
-        doc_maps: Sequence[NDArray[np.int64]],
-        field: int,
-        allocator: MergeAllocator,
-    ) -> None:
-        self._parts = parts
-        self._doc_maps = doc_maps
+    def __init__(self, state: MergeState, field: int) -> None:
+        self._state = state
         self._field = field
-        self._allocator = allocator
 
     def __iter__(self) -> Iterator[_Rows]:
-        for part, doc_map in zip(self._parts, self._doc_maps, strict=True):
+        for part, doc_map in self._state.mapped_parts:
             codes = part.get(f"facet.{self._field}.codes")
             starts = part.get(f"facet.{self._field}.starts")
-            for piece in self._allocator.pieces(len(doc_map)):
+            for piece in self._state.allocator.pieces(len(doc_map)):
                 keep = doc_map[piece] >= 0
                 if codes is None:
                     yield _Rows(_NO_CODES, np.zeros(np.count_nonzero(keep), np.uint32))

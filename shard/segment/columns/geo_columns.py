@@ -24,7 +24,7 @@ it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,7 +39,8 @@ from shard.segment.columns.batch_values_by_column import NUMBER_KINDS, group_val
 from shard.segment.columns.nested_elements import Elements
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.items.numbers_and_facet_keys import parse_numbers
-from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import IN_MEMORY, GrowingArray
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import fields_of
 
 if TYPE_CHECKING:
@@ -237,24 +238,20 @@ def _named(field: int, points: _Points, num_docs: int) -> dict[str, NDArray[Any]
     return arrays
 
 
-def merge_points(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_points(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the geo columns of segments; equal to a build from the kept documents.
 
     Yields:
         The arrays of one field after the other.
     """
-    for field in fields_of(parts, "geo", "lats"):
+    allocator = state.allocator
+    for field in fields_of(state.parts, "geo", "lats"):
         docs, lats, lngs = (
             GrowingArray(allocator, np.uint32),
             GrowingArray(allocator, np.float64),
             GrowingArray(allocator, np.float64),
         )
-        for part, doc_map in zip(parts, doc_maps, strict=True):
+        for part, doc_map in state.mapped_parts:
             column = geo_column(part, field)
             if column is None:
                 continue
@@ -264,7 +261,7 @@ def merge_points(
                 docs.append(new_docs[keep].astype(np.uint32))
                 lats.append(column.lats[piece][keep])
                 lngs.append(column.lngs[piece][keep])
-        yield _named(field, _Points(docs.finish(), lats.finish(), lngs.finish()), num_docs)
+        yield _named(field, _Points(docs.finish(), lats.finish(), lngs.finish()), state.num_docs)
 
 
 class GeoColumn:

@@ -39,7 +39,8 @@ from shard.segment.columns.number_columns import build_numbers, merge_numbers
 from shard.segment.columns.presence_and_value_kinds import build_presence, merge_presence
 from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.items.value_extraction import NO_FIELD
-from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import GrowingArray
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment, fields_of
 
 if TYPE_CHECKING:
@@ -158,21 +159,18 @@ def _named(
     return {prefix + "docs": docs} | {prefix + name: array for name, array in columns.items()}
 
 
-def merge_elements(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_elements(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the element columns of segments; equal to a build from the kept documents.
 
     Yields:
         The arrays of one structure after the other.
     """
-    for field in fields_of(parts, "nested", "docs"):
+    allocator = state.allocator
+    for field in fields_of(state.parts, "nested", "docs"):
         kept_docs = GrowingArray(allocator, np.uint32)
         kept_parts: list[Segment] = []
         maps: list[NDArray[np.int64]] = []
-        for part, doc_map in zip(parts, doc_maps, strict=True):
+        for part, doc_map in state.mapped_parts:
             elements = element_segment(part, field)
             if elements is None:
                 continue
@@ -190,11 +188,12 @@ def merge_elements(
         if not num_kept:
             continue
         prefix = f"nested.{field}."
+        elements_state = MergeState(kept_parts, maps, num_kept, allocator)
         yield {prefix + "docs": kept_docs.finish()}
         for columns in itertools.chain(
-            merge_facets(kept_parts, maps, num_kept, allocator),
-            merge_numbers(kept_parts, maps, num_kept, allocator),
-            (merge_presence(kept_parts, maps, num_kept, allocator),),
+            merge_facets(elements_state),
+            merge_numbers(elements_state),
+            (merge_presence(elements_state),),
         ):
             yield {prefix + name: array for name, array in columns.items()}
 

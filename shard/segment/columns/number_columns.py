@@ -57,6 +57,7 @@ from shard.segment.doc_sets import add_docs
 from shard.segment.items.numbers_and_facet_keys import parse_numbers
 from shard.segment.items.value_extraction import Extraction
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import fields_of
 
 if TYPE_CHECKING:
@@ -134,27 +135,22 @@ def build_numbers(extraction: Extraction) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def merge_numbers(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_numbers(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the number columns of segments; equal to a build from the same documents.
 
     Yields:
         The arrays of one field after the other.
     """
-    for field in fields_of(parts, "number", "values"):
+    for field in fields_of(state.parts, "number", "values"):
         columns = [
             (column, doc_map)
-            for part, doc_map in zip(parts, doc_maps, strict=True)
+            for part, doc_map in state.mapped_parts
             if (column := number_column(part, field)) is not None
         ]
-        kept: Iterable[_Numbers] = _KeptNumbers(columns, allocator)
-        if sum(len(column.values) for column, _ in columns) <= allocator.piece_rows:
+        kept: Iterable[_Numbers] = _KeptNumbers(columns, state.allocator)
+        if sum(len(column.values) for column, _ in columns) <= state.allocator.piece_rows:
             kept = (_join(list(kept)),)
-        yield _encode_column(f"number.{field}", kept, num_docs, allocator)
+        yield _encode_column(f"number.{field}", kept, state.num_docs, state.allocator)
 
 
 class _KeptNumbers:

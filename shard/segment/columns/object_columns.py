@@ -5,7 +5,7 @@ An index with neither has none of their arrays, and extracts its values without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.columns.geo_columns import build_points, merge_points
@@ -15,7 +15,7 @@ from shard.segment.columns.nested_elements import (
     inner_fields,
     merge_elements,
 )
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from common.index_configuration import IndexConfiguration
     from shard.segment.field_registry import FieldRegistry
     from shard.segment.items.value_extraction import Extraction
-    from shard.segment.segment import Segment
 
 
 class ObjectColumns:
@@ -88,12 +87,7 @@ class ObjectColumns:
                 self._nested[number] = inner_fields(registry.paths, path)
 
 
-def merge_object_columns(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[Any]]]:
+def merge_object_columns(state: MergeState) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the columns of these fields; see `builder.all_columns.merge_columns`."""
-    yield from merge_points(parts, doc_maps, num_docs, allocator)
-    yield from merge_elements(parts, doc_maps, allocator)
+    yield from merge_points(state)
+    yield from merge_elements(state)

@@ -52,7 +52,7 @@ from common.value_kinds_and_facet_keys import Shape, ValueKind
 from shard.caches.derived_values import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.items.value_extraction import Extraction
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -285,28 +285,23 @@ def _name_arrays(
     }
 
 
-def merge_presence(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> dict[str, NDArray[Any]]:
+def merge_presence(state: MergeState) -> dict[str, NDArray[Any]]:
     """Merge the rows of segments; equals a build, except that `presence.kinds` may keep more."""
     all_keys = distinct_values(
-        np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64)
+        np.concatenate([part["presence.keys"] for part in state.parts]).astype(np.int64)
     )
     counts = np.zeros(len(all_keys), np.uint32)
     no_rows = np.zeros(0, np.int64)
-    _merge_rows(parts, doc_maps, all_keys, counts, _Rows(no_rows, no_rows, np.zeros(0, np.uint32)))
+    _merge_rows(state, all_keys, counts, _Rows(no_rows, no_rows, np.zeros(0, np.uint32)))
     occurs = counts > 0
     keys, counts = all_keys[occurs], counts[occurs]
-    forms, offsets = _lay_out(counts, num_docs)
-    words = allocator.zeros(int(offsets[-1]), np.uint64)
+    forms, offsets = _lay_out(counts, state.num_docs)
+    words = state.allocator.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
-    _merge_rows(parts, doc_maps, keys, counts, rows)
+    _merge_rows(state, keys, counts, rows)
     fields = without_repeats(keys // _NUM_ASPECTS)
     kinds = np.zeros(len(fields), np.uint16)
-    for part in parts:
+    for part in state.parts:
         still_occurs = np.isin(part["presence.fields"], fields)
         known = part["presence.fields"][still_occurs]
         kinds[np.searchsorted(fields, known)] |= part["presence.kinds"][still_occurs]
@@ -314,8 +309,7 @@ def merge_presence(
 
 
 def _merge_rows(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
+    state: MergeState,
     keys: NDArray[np.int64],
     counts: NDArray[np.uint32],
     rows: _Rows,
@@ -323,7 +317,7 @@ def _merge_rows(
     """Map the rows of all parts to new ordinals, to count or to write them."""
     row_of_key = {key: row for row, key in enumerate(keys.tolist())}
     is_counting = len(rows.forms) == 0
-    for part, doc_map in zip(parts, doc_maps, strict=True):
+    for part, doc_map in state.mapped_parts:
         source_forms = _forms(part["presence.counts"], part.num_docs).tolist()
         offsets = (2 * part["presence.offsets"]).tolist()
         source = part["presence.words"].view(np.uint32)

@@ -32,14 +32,11 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, I32Array, I64Array, U8Array, U16Array, U32Array, int64, uint8
-from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_state import MergeState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from shard.segment.segment import Segment
 
 NUM_EXACT_LENGTHS: Final = 64
 """Lengths below are their own codes."""
@@ -249,25 +246,20 @@ def arrange_lengths(
     return dict(zip(_NAMES, arrays, strict=True))
 
 
-def merge_lengths(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> dict[str, NDArray[np.generic]]:
+def merge_lengths(state: MergeState) -> dict[str, NDArray[np.generic]]:
     """Merge the lengths of several segments; new ordinals of a part follow those before it."""
     sources = [
         (part.group(FieldLengths, "text"), row, field, doc_map)
-        for part, doc_map in zip(parts, doc_maps, strict=True)
+        for part, doc_map in state.mapped_parts
         for row, field in enumerate(part["text.length_fields"].tolist())
     ]
     counts = np.zeros(max((field for _, _, field, _ in sources), default=-1) + 1, np.int64)
     for lengths, row, field, doc_map in sources:
         counts[field] += _count_row(lengths, row, doc_map)
     counts = np.trim_zeros(counts, "b")
-    rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, num_docs)
-    merged = allocator.zeros(int(starts[-1]), np.uint8)
-    merged_docs = allocator.empty(num_sparse, np.uint32)
+    rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, state.num_docs)
+    merged = state.allocator.zeros(int(starts[-1]), np.uint8)
+    merged_docs = state.allocator.empty(num_sparse, np.uint32)
     filled = np.zeros(len(row_fields), np.int64)
     totals = np.zeros(len(row_fields), np.int64)
     for lengths, row, field, doc_map in sources:

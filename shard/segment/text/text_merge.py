@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_allocator import GrowingArray
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import merge_lengths
 from shard.segment.text.positions import Positions
@@ -37,22 +38,17 @@ class _TextMerge:
     """The text of a segment while it is merged, one range of terms after the other.
 
     Args:
-        parts: the segments.
-        doc_maps: see `merge_text`.
-        allocator: makes the large arrays.
+        state: what is merged.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Segment],
-        doc_maps: Sequence[NDArray[np.int64]],
-        allocator: MergeAllocator,
-    ) -> None:
+    def __init__(self, state: MergeState) -> None:
+        parts, doc_maps, _, allocator = state
         self._parts = parts
         self._vocabularies = [Vocabulary(part.group(Terms, "text")) for part in parts]
         self._num_bytes = sum(
             len(part["text.postings"]) + len(part["text.positions"]) for part in parts
         )
+        self._doc_maps = doc_maps
         self._shifts = [_shift_of(doc_map) for doc_map in doc_maps]
         needed = [
             doc_map[: 0 if shift >= 0 else None]
@@ -110,7 +106,7 @@ class _TextMerge:
             positions,
         )
 
-    def prefix_parts(self, doc_maps: Sequence[NDArray[np.int64]]) -> list[PrefixPart]:
+    def prefix_parts(self) -> list[PrefixPart]:
         """Return the parts as the lists of prefixes are copied from them."""
         return [
             PrefixPart(
@@ -120,7 +116,7 @@ class _TextMerge:
                 part.num_docs,
                 NewDocs(shift, doc_map),
             )
-            for part, doc_map, shift in zip(self._parts, doc_maps, self._shifts, strict=True)
+            for part, doc_map, shift in zip(self._parts, self._doc_maps, self._shifts, strict=True)
         ]
 
     def _choose_ends(self, begins: Sequence[int]) -> list[int]:
@@ -263,19 +259,11 @@ def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
     return min(max(stop, begin + 1), num_terms)
 
 
-def merge_text(
-    parts: Sequence[Segment],
-    doc_maps: Sequence[NDArray[np.int64]],
-    num_docs: int,
-    allocator: MergeAllocator = IN_MEMORY,
-) -> Iterator[dict[str, NDArray[np.generic]]]:
+def merge_text(state: MergeState) -> Iterator[dict[str, NDArray[np.generic]]]:
     """Merge the text structures of segments, leaving out dropped documents.
 
     Args:
-        parts: the segments, in the order of their documents.
-        doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
-        num_docs: documents of the merged segment.
-        allocator: makes the large arrays.
+        state: what is merged.
 
     Yields:
         The arrays "text.*": all together the same as if the kept documents had been built in one
@@ -283,7 +271,7 @@ def merge_text(
 
     Cost: about 35 ns an entry; in memory, a few times the `piece_bytes` of the allocator.
     """
-    merge = _TextMerge(parts, doc_maps, allocator)
+    merge = _TextMerge(state)
     merge.run()
-    yield text_arrays(merge.finish(), num_docs, allocator, merge.prefix_parts(doc_maps))
-    yield merge_lengths(parts, doc_maps, num_docs, allocator)
+    yield text_arrays(merge.finish(), state.num_docs, state.allocator, merge.prefix_parts())
+    yield merge_lengths(state)

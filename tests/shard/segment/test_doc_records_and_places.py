@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.segment import doc_records_and_places
-from shard.segment.builder.segment_merge import make_doc_maps
 from shard.segment.doc_records_and_places import (
     TABLE_DOCS_MIN,
     build_doc_records,
@@ -28,6 +27,7 @@ from shard.segment.doc_records_and_places import (
     records_of_few,
 )
 from shard.segment.merge_allocator import MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 
 
@@ -94,11 +94,10 @@ def test_a_merge_equals_a_build(drawn: tuple[list[int], list[int]], cut: int, dr
     places, records = drawn
     parts = [segment_of(places[:cut], records[:cut]), segment_of(places[cut:], records[cut:])]
     gone = [np.arange(0, one.num_docs, drop, dtype=np.uint32) if drop else None for one in parts]
-    maps = make_doc_maps(parts, gone)
-    kept = np.concatenate([one >= 0 for one in maps])
+    state = MergeState.without(parts, gone, MergeAllocator(piece_rows=7))
+    kept = np.concatenate([one >= 0 for one in state.doc_maps])
     expected = build_doc_records(as_u64(places)[kept], as_u64(records)[kept])
-    allocator = MergeAllocator(piece_rows=7)
-    assert_equal(merge_doc_records(parts, maps, int(kept.sum()), allocator), expected)
+    assert_equal(merge_doc_records(state), expected)
 
 
 @given(drawn=numbers(), wanted=st.sets(st.integers(0, 50)))
@@ -157,5 +156,5 @@ def test_segments_of_version_8_are_read_and_merged_with_new_ones() -> None:
     assert docs_of_records(old, as_u64([99, 101])).tolist() == [1]
     assert len(doc_records(old).wide_records) == 3
     parts = [old, segment_of(places[3:], records[3:])]
-    merged = merge_doc_records(parts, make_doc_maps(parts, [None, None]), 6)
+    merged = merge_doc_records(MergeState.without(parts, [None, None]))
     assert_equal(merged, build_doc_records(as_u64(places), as_u64(records)))

@@ -24,6 +24,7 @@ from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
 from shard.segment.doc_sets import empty_bitset, list_docs
 from shard.segment.facet_value_sets import StoredSets, measure_stored
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from tests.shard.columns_model import (
     FACETS,
@@ -119,7 +120,7 @@ def test_merging_equals_building_from_what_is_left(batch: list[Item], data: st.D
     keep = data.draw(st.lists(st.booleans(), min_size=len(batch), max_size=len(batch)))
     doc_map = np.where(keep, np.cumsum(keep) - 1, -1)
     doc_maps = np.split(doc_map, [cut]) if 0 < cut < len(batch) else [doc_map]
-    merged = join(merge_columns(parts, doc_maps, sum(keep)))
+    merged = join(merge_columns(MergeState.of(parts, doc_maps)))
     left = [item for item, kept in zip(batch, keep, strict=True) if kept]
     facets = {registry.register(path): one for path, one in dictionaries.items()}
     rebuilt = build_columns(extract_items(left, registry), facets) if left else {}
@@ -200,7 +201,7 @@ def test_merging_large_segments_equals_building_one() -> None:
     parts = [build_segment(part, registry, dictionaries) for part in (batch[:cut], batch[cut:])]
     keep = np.arange(len(batch)) % 7 != 3
     doc_map = np.where(keep, np.cumsum(keep) - 1, -1)
-    merged = join(merge_columns(parts, np.split(doc_map, [cut]), int(keep.sum())))
+    merged = join(merge_columns(MergeState.of(parts, np.split(doc_map, [cut]))))
     left = [item for item, kept in zip(batch, keep.tolist(), strict=True) if kept]
     rebuilt = build_segment(left, registry, dictionaries)
     for name, array in merged.items():

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from common.process.glibc_malloc import trim
 from shard.partition.derived_files import DerivedFiles
 from shard.segment import merge_allocator
-from shard.segment.builder.segment_merge import make_doc_maps, merge_segments, merge_to_file
+from shard.segment.builder.segment_merge import merge_segments, merge_to_file
 from shard.segment.merge_allocator import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from tests.shard.segment.columns.test_object_columns import Builder
 from tests.shard.text_model import Lists
@@ -63,13 +64,14 @@ def test_a_merge_in_pieces_is_the_same_as_at_once(tmp_path: Path, drop: int) -> 
         gone = [
             np.arange(0, part.num_docs, drop, dtype=np.uint32) if drop else None for part in parts
         ]
-        maps = make_doc_maps(parts, gone)
-        at_once = merge_segments(parts, maps)
+        whole = MergeState.without(parts, gone)
+        at_once = merge_segments(whole)
         tiny = MergeAllocator(tmp_path, large_bytes=1, piece_rows=7, piece_bytes=100)
-        for one, other in zip(maps, make_doc_maps(parts, gone, tiny), strict=True):
+        pieces = MergeState.without(parts, gone, tiny)
+        for one, other in zip(whole.doc_maps, pieces.doc_maps, strict=True):
             np.testing.assert_array_equal(one, other)
         path = tmp_path / "merged.seg"
-        merge_to_file(parts, maps, path, tiny)
+        merge_to_file(pieces, path)
 
     in_pieces = Segment.open(path)
     assert (in_pieces.num_docs, in_pieces.meta) == (at_once.num_docs, at_once.meta)
@@ -125,8 +127,8 @@ def test_the_memory_of_a_merge_does_not_grow_with_the_segments(tmp_path: Path) -
         peaks = []
         for _ in range(3):  # what earlier tests left may be freed, or asked for, meanwhile
             with noting_peak() as peak:
-                doc_maps = make_doc_maps(parts, [None] * count, allocator)
-                merge_to_file(parts, doc_maps, tmp_path / "m.seg", allocator)
+                state = MergeState.without(parts, [None] * count, allocator)
+                merge_to_file(state, tmp_path / "m.seg")
             peaks.append(peak[0])
         sizes.append((tmp_path / "m.seg").stat().st_size)
         assert min(peaks) < 4 << 20
@@ -140,14 +142,14 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
     builder = Builder()
     parts = [builder.build(make_items(20)), builder.build(make_items(20))]
     allocator = MergeAllocator(tmp_path, large_bytes=1)
-    maps = make_doc_maps(parts, [None, None])
+    state = MergeState.without(parts, [None, None], allocator)
 
     def refuse(file: int, offset: int, length: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(OSError, match="No space"):
-        merge_to_file(parts, maps, tmp_path / "merged.seg", allocator)
+        merge_to_file(state, tmp_path / "merged.seg")
     assert os.listdir(tmp_path) == []
 
 
@@ -234,7 +236,7 @@ def test_parts_in_files_are_read_apart_from_searches(
         return lookup(segment, name)
 
     monkeypatch.setattr(Segment, "__getitem__", note)
-    merged = files.merge([part, part], make_doc_maps([part, part], [None, None]), IN_MEMORY)
+    merged = files.merge(MergeState.without([part, part], [None, None]))
     assert merged.num_docs == 2 * part.num_docs
     assert read
     assert not any(read)

@@ -15,13 +15,14 @@ from common.moments import timestamp_of
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.calendar_buckets import bucket_of, calendar_buckets, carry_calendars
-from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import merge_segments
 from shard.segment.columns import text_ordinal_columns, text_ordinal_merge
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
+from shard.segment.merge_state import MergeState
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World
 
@@ -48,8 +49,9 @@ class _Merge:
             gone.append(np.array([one - first for one in dropped if one in records], np.uint32))
             first += part.segment.num_docs
         segments = [part.segment for part in self._parts]
-        self._doc_maps = make_doc_maps(segments, gone)
-        merged = merge_segments(segments, self._doc_maps)
+        state = MergeState.without(segments, gone)
+        self._doc_maps = state.doc_maps
+        merged = merge_segments(state)
         hidden = [
             int(doc_map[doc])
             for part, doc_map in zip(self._parts, self._doc_maps, strict=True)

@@ -20,11 +20,12 @@ from common.query_syntax_tree import GeoBox, GeoPolygon, GeoRadius
 from coordinator.parameters.geo import polygon_of
 from shard.caches.lru_cache import MIB, LruCache
 from shard.segment.builder.segment_builder import SegmentBuilder
-from shard.segment.builder.segment_merge import make_doc_maps, merge_segments
+from shard.segment.builder.segment_merge import merge_segments
 from shard.segment.columns import geo_columns
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.nested_elements import element_segment
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from tests.cluster.test_nested_and_geo_against_oracle import places, variants
 from tests.oracle.elements import elements_of
@@ -84,7 +85,7 @@ def test_merging_gives_what_building_gives(batch: list[Item], data: st.DataObjec
         np.array([one - low for one in sorted(dropped) if low <= one < high], np.uint32)
         for low, high in itertools.pairwise(cuts)
     ]
-    merged = merge_segments(parts, make_doc_maps(parts, gone))
+    merged = merge_segments(MergeState.without(parts, gone))
     kept = [item for number, item in enumerate(batch) if number not in dropped]
     built = shapes_of(builder.build(kept)) if kept else {}
     found = shapes_of(merged)

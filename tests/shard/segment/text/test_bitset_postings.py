@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.text.bitset_postings import (
     DENSE_PADDING,
@@ -146,7 +147,7 @@ def test_a_merge_rebuilds_them() -> None:
     doc_map = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     num_kept = int(is_kept.sum())
     with EVERY_LIST.in_force():
-        arrays = join(merge_text(parts, [doc_map[:333], doc_map[333:]], num_kept))
+        arrays = join(merge_text(MergeState.of(parts, [doc_map[:333], doc_map[333:]])))
     merged = text_index(Segment(arrays, num_docs=num_kept))
     built = text_index(
         make_segment([item for i, item in enumerate(items) if i % 7], registry, EVERY_LIST)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.accented_spellings import is_spelling
-from shard.segment.builder.segment_merge import make_doc_maps
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.text import postings
 from shard.segment.text.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.segment.text.prefix_lists import ENTRIES_MAX, ENTRIES_MIN, entries_min
@@ -114,7 +114,7 @@ def test_merged_lists_are_those_of_one_batch(
     kept = [item for item, is_gone in zip(items, dropped, strict=True) if not is_gone]
 
     with Lists(least).in_force():
-        merged = join(merge_text(parts, make_doc_maps(parts, gone), len(kept)))
+        merged = join(merge_text(MergeState.without(parts, gone)))
 
     built = make_segment(kept, registry, Lists(least))
     assert sorted(merged) == sorted(built)
@@ -145,7 +145,7 @@ def test_lists_of_many_blocks_survive_a_merge(drop: int) -> None:
     doc_map = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     doc_maps = [doc_map[a:b] for a, b in itertools.pairwise(cuts)]
     with lists.in_force():
-        merged = join(merge_text(parts, doc_maps, len(kept)))
+        merged = join(merge_text(MergeState.of(parts, doc_maps)))
 
     built = make_segment(kept, registry, lists)
     for name, array in merged.items():

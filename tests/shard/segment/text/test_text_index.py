@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from common.analysis import edit_distance_kernels
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.text.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.text.positions import decode_varint, encode_varint, skip_varints
@@ -146,7 +147,7 @@ def test_merged_segments_equal_one_built_from_the_kept_items(
                 num_docs += 1
         maps.append(doc_map)
 
-    merged = join(merge_text(parts, maps, num_docs))
+    merged = join(merge_text(MergeState.of(parts, maps)))
 
     kept = [item for item, keep in zip(items, is_kept, strict=True) if keep]
     built = make_segment(kept, registry)
@@ -165,7 +166,7 @@ def test_long_lists_have_skip_rows_and_survive_a_merge() -> None:
 
     parts = [make_segment(items[:300], registry), make_segment(items[300:], registry)]
     maps = [np.arange(300), np.arange(300, 700)]
-    merged = TextIndex(Segment(join(merge_text(parts, maps, 700)), num_docs=700))
+    merged = TextIndex(Segment(join(merge_text(MergeState.of(parts, maps))), num_docs=700))
     assert read_all(merged, registry) == list_places(items)[0]
 
 
