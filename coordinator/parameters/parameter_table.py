@@ -445,7 +445,8 @@ FACET_PARAMETERS: Final = (
         "query",
         readers.read_key_pattern,
         QUERY,
-        "A pattern for whole keys, ignoring case and accents; * matches any text.",
+        "A pattern for whole keys, ignoring case, accents and signs; * matches any text, a space "
+        "beside it the end of a word.",
         "*war*",
     ),
     Parameter(

@@ -313,7 +313,9 @@ class MixedSearches:
                 "search_query": chance.choice(("", word)),
             }
             if self._is(0.5):
-                body |= chance.choice(({"facet_query": word[:3]}, {"query": word[:2] + "*"}))
+                body |= chance.choice(
+                    ({"facet_query": word[:3]}, {"query": word[:2] + "*"}, {"query": word + " *"})
+                )
             if self._is(0.3):
                 body["filters"] = chance.choice(self._filters())
             return f"/{index}/facet", body

@@ -630,7 +630,23 @@ facet_pages = st.fixed_dictionaries(
     optional={
         "page": st.integers(1, 2),
         "per_page": st.integers(1, 5),
-        "query": st.sampled_from(["*", "d*", "*a", "DRAMA", "*r*m*", "true", "é"]),
+        "query": st.sampled_from(
+            [
+                "*",
+                "d*",
+                "*a",
+                "DRAMA",
+                "*r*m*",
+                "true",
+                "é",
+                "a *",
+                "d *",
+                "* b",
+                "* a",
+                "* *",
+                "a * b",
+            ]
+        ),
         "facet_query": st.sampled_from(["dra", "cri", "b", "drana", "1"]),
         "search_query": queries(),
     },

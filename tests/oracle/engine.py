@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +23,7 @@ from tests.oracle.filters import as_list, is_conjunctive, passes, selected_keys
 from tests.oracle.items import Item, Json, keys_of, leaves
 from tests.oracle.orders import sort_keys_of, sorted_by, text_order
 from tests.oracle.spacings import spacings
-from tests.oracle.words import typo_budget, words_in
+from tests.oracle.words import is_like, typo_budget, words_in
 
 
 @dataclass
@@ -374,9 +373,7 @@ class Oracle:
         buckets = self.buckets(name, self.counted_for(name, self.matches(search), search), search)
         pattern = parameters.get("query")
         if pattern:
-            parts = [" ".join(words_in(part)) for part in pattern.split("*")]
-            form = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
-            buckets = [one for one in buckets if form.fullmatch(" ".join(words_in(one[0])))]
+            buckets = [one for one in buckets if is_like(one[0], pattern)]
         for word in words_in(parameters.get("facet_query", "")):
             clause = Clause((word,), True, typo_budget(word, "auto"))
             buckets = [one for one in buckets if clause.is_in([Text("", words_in(one[0]))])]

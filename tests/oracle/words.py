@@ -17,6 +17,20 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(kept)
 
 
+def is_like(key: str, pattern: str) -> bool:
+    """Return whether the words of a facet value are a pattern's; `*` is any text.
+
+    White space beside a `*` is the end of a word; it may end one part and begin the next.
+    """
+    form = ""
+    for part in re.split(r"(\s*\*\s*)", pattern.strip()):
+        if "*" in part:
+            form += r"\b(?= )" * part[0].isspace() + ".*" + r"(?<= )\b" * part[-1].isspace()
+        else:
+            form += re.escape(" ".join(words_in(part)))
+    return re.fullmatch(form, " ".join(words_in(key)), re.DOTALL) is not None
+
+
 def is_run(word: str) -> bool:
     return "\u3040" <= word[0] <= "\u9fff"
 

@@ -1,6 +1,7 @@
 """Searches within the values of a facet: finds keys that match a pattern or an incomplete word.
 
-* a pattern (`query`): matches the whole key, case and accents folded; `*` is any text. The sign
+* a pattern (`query`): matches the whole key, case and accents folded, signs as if they were spaces;
+  `*` is any text. A space beside it is the end of a word: `war *` does not match warfare. The sign
   of a number counts: 3 does not match -3;
 * words (`facet_query`): each must match the start of some word of the key, typos tolerated as in
   full text.
@@ -77,9 +78,8 @@ def accept_keys(
     blocks = _folded_blocks(values, deadline)
     restricting: list[NDArray[np.bool_]] = []
     if pattern:
-        start, *others = pattern.split("*")
-        parts = [_signed(analyzer.fold(start), start), *map(analyzer.fold, others)]
-        restricting.append(_marked(blocks, deadline, partial(mark_matches, pattern_of(parts))))
+        parts = pattern_of(_folded_parts(pattern, analyzer))
+        restricting.append(_marked(blocks, deadline, partial(mark_matches, parts)))
     for word in words:
         found = _marked(blocks, deadline, partial(mark_words, word))
         num_typos = typo_budget(word)
@@ -121,6 +121,19 @@ def _marked(
         start = i * _BLOCK_KEYS
         mark(block, found[start : start + block.num_keys])
     return found
+
+
+def _folded_parts(pattern: str, analyzer: Analyzer) -> list[str]:
+    """Return what stands between the asterisks of a pattern, with a space where words end."""
+    texts = pattern.split("*")
+    folded = list(map(analyzer.fold, texts))
+    parts = [_signed(folded[0], texts[0]), *folded[1:]]
+    last = len(texts) - 1
+    for i, (text, part) in enumerate(zip(texts, parts, strict=True)):
+        begins = i > 0 and text[:1].isspace() and (part != "" or i < last)
+        ends = i < last and text[-1:].isspace() and (part != "" or i > 0)
+        parts[i] = " " * begins + part + " " * ends if part else " " * (begins or ends)
+    return parts
 
 
 def _signed(folded: str, text: str) -> str:

@@ -255,9 +255,18 @@ def _find(
     return -1
 
 
+@kernel(inline=True, allocates=False)
+def _ends_with_space(part_bytes: U8Array, part_start: int, part_end: int) -> int:
+    """Return 1 if a part ends with a space, else 0."""
+    return int(part_start < part_end and part_bytes[part_end - 1] == _SPACE)
+
+
 @kernel(allocates=False)
 def mark_matches(pattern: Pattern, keys: KeyWords, found: BoolArray) -> None:
     """Set which keys consist of the parts of a pattern, with anything between them.
+
+    A space that ends a part may be the one that begins the next: `a * b` matches A > B, which has
+    become `a b`.
 
     Args:
         pattern: has at least one part; if it is the only one, keys must equal it.
@@ -278,12 +287,14 @@ def mark_matches(pattern: Pattern, keys: KeyWords, found: BoolArray) -> None:
         if last == 0:
             found[key] = at == end
             continue
+        at -= _ends_with_space(part_bytes, 0, first_size)
         # Each part at its first place leaves the most room for the others.
         for part in range(1, last):
             at = _find(key_bytes, at, end, part_bytes, part_starts[part], part_starts[part + 1])
             if at < 0:
                 break
             at += part_starts[part + 1] - part_starts[part]
+            at -= _ends_with_space(part_bytes, part_starts[part], part_starts[part + 1])
         if at >= 0 and end - at >= last_size:
             found[key] = are_equal(
                 key_bytes, end - last_size, part_bytes, part_starts[last], last_size

@@ -46,6 +46,17 @@ def found(pattern: str | None, key_query: str | None) -> list[str]:
         ("*", KEYS),
         ("dram", []),
         ("film noir", ["Film-Noir"]),
+        ("film *", ["Film-Noir"]),
+        ("drama *", []),
+        ("* drama", []),
+        ("* noir", ["Café noir", "Film-Noir"]),
+        ("* *", ["Science Fiction", "Café noir", "Film-Noir"]),
+        ("film * noir", ["Film-Noir"]),
+        ("film* - *noir", ["Film-Noir"]),
+        ("science * *fiction", ["Science Fiction"]),
+        (" drama *", []),
+        ("drama* ", ["Drama"]),
+        (" *drama", ["Drama", "Melodrama"]),
     ],
 )
 def test_patterns_match_whole_keys(pattern: str, keys: list[str]) -> None:
@@ -124,9 +135,19 @@ def folded(text: str) -> str:
 
 
 def as_regex(pattern: str) -> re.Pattern[str]:
+    """Return what keys must be; white space beside an asterisk is an end of a word.
+
+    Such ends are looked at, not taken, since the next part may begin with the same space.
+    """
     first, *others = pattern.split("*")
-    parts = [folded(first), *map(ANALYZER.fold, others)]
-    return re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+    forms = [re.escape(folded(first)), *(re.escape(ANALYZER.fold(other)) for other in others)]
+    form, before = forms[0], first
+    for number, (part, after) in enumerate(zip(forms[1:], others, strict=True), start=1):
+        is_end = before[-1:].isspace() and (number > 1 or forms[0] != "")
+        is_beginning = after[:1].isspace() and (number < len(others) or part != "")
+        form += "(?= )" * is_end + ".*" + ("(?<= )" if part else "(?= )") * is_beginning + part
+        before = after
+    return re.compile(form, re.DOTALL)
 
 
 def listed(accepted: NDArray[np.bool_] | None) -> list[bool] | None:
