@@ -457,6 +457,18 @@ def test_names_that_are_no_names_may_be_a_row(page: Any, expect: Any) -> None:
     expect(dialog).not_to_contain_text("more than once")
 
 
+def test_a_title_above_the_header_is_named(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(
+        page, ".page-head", "my-tools.csv", "Our tools;;\n;;\nid;name;price\n1;Saw;2\n2;Axe;3\n"
+    )
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("No row fits it: if the columns are named in a later line")
+    dialog.get_by_role("checkbox", name="The first line names the columns").uncheck()
+    expect(dialog.get_by_label("Kind of column1")).to_be_visible()
+    expect(dialog).not_to_contain_text("No row fits it")
+
+
 def test_a_column_without_a_name_may_have_none(page: Any, expect: Any) -> None:
     page.goto("/dashboard")
     drop_file(page, ".page-head", "my-tools.csv", "Saw,,x\nAxe,b,y\n")

@@ -57,6 +57,13 @@ FILES: dict[str, bytes] = {
     "items.yaml": b"- id: 1\n  name: a\n",
     "table.export": b"id;name\n1;a\n",
     "packed.csv.gz": gzip.compress(b"id,name\n1,a\n"),
+    "packed.csv": gzip.compress(b"id,name\n1,a\n"),
+    "packed": gzip.compress(b"id\tname\n1\ta\n"),
+    "returns-semicolon.csv": b"a;b\r1;2\r3;4\r",
+    "page.csv": b"\n<!DOCTYPE html>\n<html>\n<p>a,b</p>\n",
+    "feed.csv": b'\xef\xbb\xbf<?xml version="1.0"?>\n<a>\n</a>\n',
+    "paper.csv": b"%PDF-1.7\na\nb\n",
+    "plain.csv.gz": b"id,name\n1,a\n",
     "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
 }
 
@@ -75,7 +82,8 @@ READ = """async ({ name, body, kinds = {}, makesPlaces = false, options = {} }) 
     }
 }"""
 
-CUT_OFF = gzip.compress(b"id,a\n" + b"".join(b"%d,x\n" % n for n in range(100_000)))[:-2_000]
+_ROWS = b"id,a\n" + b"".join(b"%d,x\n" % n for n in range(100_000))
+CUT_OFF = gzip.compress(_ROWS, mtime=0)[:-2_000]  # all workers name the test alike
 
 
 def read_by_command_line(source: Source) -> dict[str, Any]:
@@ -572,6 +580,67 @@ def test_prices_are_read_on_a_click_as_by_the_command_line(
     assert [item["price"] for item in expected["items"]] == values
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind", "decimal", "values"),
+    [
+        (["1\u202f299,00", "12,5", "7"], "number 1,5", ",", [1299.0, 12.5, 7.0]),
+        (
+            ["1'299.50", "12.5", "1\u2019234\u2019567"],
+            "number 1,299.5",
+            ".",
+            [1299.5, 12.5, 1234567.0],
+        ),
+        (["1\u00a0299,00 €", "12,50\u202f€", "7 €"], "number 1,5", ",", [1299.0, 12.5, 7.0]),
+    ],
+)
+def test_numbers_in_groups_by_spaces_and_apostrophes_are_read_on_a_click_as_by_the_command_line(
+    page: Any,
+    expect: Any,
+    tmp_path: Path,
+    cells: list[str],
+    kind: str,
+    decimal: str,
+    values: list[float],
+) -> None:
+    text = "id;n\n" + "".join(f"{row};{cell}\n" for row, cell in enumerate(cells))
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "groups.csv", text)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Read as numbers").click()
+    expect(dialog.get_by_label("Kind of n")).to_have_value(kind)
+    path = tmp_path / "groups.csv"
+    path.write_text(text + "5;1 29,0\n")
+    reading = ReadOptions(kinds={"n": "number"}, decimal=decimal)
+    expected = read_by_command_line(format_dispatch.read(str(path), reading))
+    body = base64.b64encode(path.read_bytes()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"n": kind}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert [item["n"] for item in expected["items"]] == values
+
+
+def test_digits_in_groups_by_spaces_may_be_codes_and_are_not_proposed_as_numbers(
+    page: Any, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "towns.csv", "id,pin\n1,110 001\n2,226 010\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Kind of pin")).to_have_value("text")
+    expect(dialog.get_by_role("button", name="Read as numbers")).to_have_count(0)
+
+
+def test_booleans_are_read_in_words_as_by_the_command_line(modules: Any, tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("id,a\n1,yes\n2,NO\n3, Y \n4,f\n5,1\n6,0\n7,\n8,ja\n9,TRUE\n")
+    reading = ReadOptions(kinds={"a": "boolean"})
+    expected = read_by_command_line(format_dispatch.read(str(path), reading))
+    body = base64.b64encode(path.read_bytes()).decode()
+    found = modules.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": "boolean"}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert expected["bad"] == [9]
+
+
 def test_numbers_that_would_be_rounded_stay_text_unless_the_user_says_so(
     page: Any, expect: Any
 ) -> None:
@@ -613,6 +682,13 @@ def test_a_workbook_is_to_be_saved_as_csv_for_the_command_line_reads_none_either
         ("cut.csv.gz", CUT_OFF, r"It is cut off or damaged near line \d+\."),
         ("latin.csv", "id,a\n1,é\n".encode("latin-1"), r"It is not UTF-8 near line \d+\."),
         ("wide.csv", "id,a\n1,é\n".encode("utf-16") + b"x", r"It is cut off or damaged near"),
+        ("cut-short.csv.gz", CUT_OFF[:20], r"It is cut off or damaged"),
+        ("plain.csv.gz", b"id,a\n1,2\n", r"It is not compressed, although its name says so\."),
+        ("page.csv", b"<html>\n<p>a,b</p>\n</html>\n", r"This is a web page, not a table\."),
+        ("feed.csv", b"<?xml version='1.0'?>\n<a>\n</a>\n", r"This is XML, which is not read\."),
+        ("paper.pdf", b"%PDF-1.7\n1\n", r"This is a PDF, not a table\."),
+        ("files.csv", b"BZh91AY,\n", r"This is an archive\."),
+        ("files.tar", b"a" * 257 + b"ustar\n1\n", r"This is an archive\."),
         ("none.json", b"", r"It is empty: there is nothing to load\."),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,8 @@ def offer_configuration(
     echo("\n".join([f"facetd: proposed for {index}{sample}:", *lines]), err=True)
     if proposing == "ask" and not can_ask(read_key):
         echo(
-            f"facetd: apply it with --configure auto, or set facets with facetd configure {index}",
+            "facetd: apply it with --configure auto, or set facets with "
+            f"facetd configure {shlex.quote(index)}",
             err=True,
         )
         return
@@ -55,7 +57,7 @@ def offer_configuration(
         return
     body = json.dumps(document).encode()
     client.request("PATCH", f"{index_path(index)}/configuration", body)
-    echo(f"facetd: configured; facetd open {index} shows it", err=True)
+    echo(f"facetd: configured; facetd open {shlex.quote(index)} shows it", err=True)
 
 
 def _facet_line(field: dict[str, Any]) -> str:

@@ -3,8 +3,8 @@
     "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
-    "1,299.00", "€10.00", "12%" number   only where the user says so
-    "true", "False"          boolean
+    "1,299.00", "€10.00", "12%" number   only where the user says so; also "1 299", "1'299"
+    "true", "False"          boolean     where the user says so, also "yes", "N", "1"
     '["a","b"]', '{"x":1}'   json        in every cell
     "31.12.2024 14:05"       dmy, mdy    only if the user says so: becomes "2024-12-31T14:05", …
     "2024/12/31"             ymd         only if the user says so
@@ -52,6 +52,10 @@ _COMMA_NUMBER: Final = re.compile(
 ).fullmatch
 _COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
 _GROUPED: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?", re.ASCII).fullmatch
+_MARKED: Final = re.compile(
+    r"-?[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019])[0-9]{3}(?:\1[0-9]{3})*([.,][0-9]+)?", re.ASCII
+).fullmatch
+"""Numbers in groups that spaces or apostrophes divide: French, Polish, Swedish, Swiss ones."""
 _HAS_DIGIT: Final = re.compile(r"[0-9]", re.ASCII).search
 _TIME: Final = r"(?:(?:,? |[Tt])([0-9]{1,2}):([0-9]{2})(:[0-9]{2})?(?: ?([AaPp])\.?[Mm]\.?)?)?"
 _YEAR_LAST: Final = re.compile(
@@ -71,6 +75,18 @@ DECIMALS: Final = (".", ",")
 """Decimal separators."""
 _NUMBERS: Final = ("integer", "number")
 _BOOLEANS: Final = {"true": True, "false": False}
+TRUTHS: Final = {
+    **_BOOLEANS,
+    "yes": True,
+    "no": False,
+    "y": True,
+    "n": False,
+    "t": True,
+    "f": False,
+    "1": True,
+    "0": False,
+}
+"""The texts of a column that the user reads as booleans, in lower case."""
 ID_INTEGER_MAX: Final = 2**63 - 1
 
 
@@ -91,20 +107,34 @@ def is_rounded(text: str) -> bool:
 
 def is_comma_number(text: str) -> bool:
     """Return whether a cell is a finite number with a decimal comma, in groups of three or not."""
+    text = _without_marks(text)
     return _COMMA_NUMBER(text) is not None and math.isfinite(_of_comma_number(text))
 
 
 def _of_comma_number(cell: str) -> float:
-    return float(cell.strip().replace(".", "").replace(",", "."))
+    return float(_without_marks(cell.strip()).replace(".", "").replace(",", "."))
+
+
+def _without_marks(text: str) -> str:
+    """Return "1299,00" for "1 299,00" or "1'299,00"; any other text as it is."""
+    found = _MARKED(text)
+    return text if found is None else text.replace(found[1], "")
+
+
+def _is_like_a_code(text: str) -> bool:
+    """Return whether digits in groups of three may be a code: "110 001" is a town in India."""
+    found = _MARKED(text)
+    return found is not None and found[1] == " " and found[2] is None
 
 
 def is_grouped_number(text: str) -> bool:
     """Return whether a cell is a finite number, in groups of three ("1,299.00") or not."""
+    text = _without_marks(text)
     return is_number(text) or (_GROUPED(text) is not None and math.isfinite(_of_number(text)))
 
 
 def _of_number(cell: str) -> float:
-    return float(cell.strip().replace(",", ""))
+    return float(_without_marks(cell.strip()).replace(",", ""))
 
 
 def is_other_date(text: str) -> bool:
@@ -173,6 +203,10 @@ def is_boolean(text: str) -> bool:
     return text.lower() in _BOOLEANS
 
 
+def _is_truth(text: str) -> bool:
+    return text.lower() in TRUTHS
+
+
 def is_json(text: str) -> bool:
     """Return whether a cell is a JSON array or object."""
     if text[:1] not in ("[", "{"):
@@ -199,7 +233,11 @@ def checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
     Args:
         decimal: one of `DECIMALS`.
     """
-    return {**_CHECKS, "number": is_comma_number} if decimal == "," else _CHECKS
+    return {**_CHECKS, "number": _is_plain_comma_number} if decimal == "," else _CHECKS
+
+
+def _is_plain_comma_number(text: str) -> bool:
+    return is_comma_number(text) and not _is_like_a_code(text)
 
 
 _AMOUNTS: Final = {".": is_grouped_number, ",": is_comma_number}
@@ -212,7 +250,8 @@ def chosen_checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
     Numbers may be in groups of three, amounts of money, or so long that they are rounded.
     """
     is_amount = _AMOUNTS[decimal]
-    return {**_CHECKS, "number": lambda text: is_amount(amount_of(text)[1])}
+    is_chosen_number = {"number": lambda text: is_amount(amount_of(text)[1])}
+    return {**_CHECKS, **is_chosen_number, "boolean": _is_truth}
 
 
 class ColumnKind:
@@ -359,7 +398,7 @@ class ColumnKind:
             )
             if not self._can_have_groups:
                 self.group_example = ""
-            elif not self.group_example and "," in text:
+            elif not self.group_example and self._has_groups(text):
                 self.group_example = text
 
     def _add_null(self, text: str) -> None:
@@ -375,7 +414,11 @@ class ColumnKind:
         return bool(self._possible) and self._possible[0][0] in _NUMBERS
 
     def _without_groups(self, text: str) -> str:
-        return text.replace(self._group, "")
+        return _without_marks(text).replace(self._group, "")
+
+    @staticmethod
+    def _has_groups(text: str) -> bool:
+        return "," in text or (_MARKED(text) is not None and not _is_like_a_code(text))
 
     def _add_price(self, text: str) -> None:
         currency, number = amount_of(text)
@@ -424,7 +467,7 @@ def _text(cell: str) -> Any:
 
 
 def _boolean(cell: str) -> Any:
-    return _BOOLEANS[cell.strip().lower()]
+    return TRUTHS[cell.strip().lower()]
 
 
 _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {

@@ -2,7 +2,7 @@
 
 MySQL and SQLite store truth as a number, and may store JSON and dates as text:
 
-    1, 0, a bit, "true"     boolean
+    1, 0, a bit, "yes"      boolean
     "12", true, 12.0        integer, number
     '{"a": 1}'              json
     "31.12.2024"            dmy, mdy, ymd
@@ -19,6 +19,7 @@ import orjson
 from coordinator.cli.sources.column_type_inference import (
     DATE_ORDERS,
     KINDS,
+    TRUTHS,
     chosen_date_of,
     is_integer,
     is_number,
@@ -26,8 +27,6 @@ from coordinator.cli.sources.column_type_inference import (
 from coordinator.cli.sources.exact_json_codec import decoded
 from coordinator.cli.sources.rows_to_items import plain
 from coordinator.cli.sources.source import SourceError, shown
-
-_TRUTHS: Final = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False}
 
 
 class DeclaredKinds:
@@ -90,7 +89,7 @@ class DeclaredKinds:
 def _boolean(value: Any) -> bool | None:
     if isinstance(value, (bytes, bytearray)):
         value = int.from_bytes(value, "big")
-    return _TRUTHS.get(str(value).strip().lower())
+    return TRUTHS.get(str(value).strip().lower())
 
 
 def _integer(value: Any) -> int | None:

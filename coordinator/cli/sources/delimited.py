@@ -26,6 +26,7 @@ from typing import Any, Final
 from coordinator.cli.sources.column_type_inference import (
     DATE_ORDERS,
     KINDS,
+    TRUTHS,
     ColumnKind,
     chosen_checks_of,
     converters_of,
@@ -201,6 +202,8 @@ class _Table:
         """Return the message about a cell that is not of the kind that was chosen."""
         example = DATE_ORDERS.get(kind)
         wanted = f"a date such as {example}" if example else f"of type {kind}"
+        if kind == "boolean":
+            wanted += f", which is one of {', '.join(TRUTHS)}"
         message = f"{shown(text)!r} is not {wanted}"
         if kind == "number" and is_comma_number(amount_of(text)[1]):
             message += "; --decimal , reads decimal commas"
@@ -417,8 +420,9 @@ class _Table:
             return named[1]
         best, best_score = ",", 0.0
         for delimiter in DELIMITERS:
+            lines = io.StringIO(text, newline="")  # those of an old Mac end in \r
             try:
-                reader = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=self._quoting)
+                reader = csv.reader(lines, delimiter=delimiter, quoting=self._quoting)
                 rows = [row for row in reader if row]
             except csv.Error:
                 continue

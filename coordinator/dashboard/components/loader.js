@@ -467,11 +467,17 @@ function headerChoice(table, options, onChanged) {
       }),
       h("span", {}, text),
     );
-  const doubt = table.seemsHeadless ? " It seems to be a row like the others." : "";
+  const doubt = doubtOfHeader(table, hasHeader);
   return [
     choice("hasHeader", hasHeader, `The first line names the columns.${doubt}`),
     !hasQuotes && choice("hasQuotes", hasQuotes, "Quotes enclose cells."),
   ];
+}
+
+function doubtOfHeader({ seemsHeadless, someFit }, hasHeader) {
+  if (seemsHeadless) return " It seems to be a row like the others.";
+  if (someFit || !hasHeader) return "";
+  return " No row fits it: if the columns are named in a later line, remove those above it.";
 }
 
 /** Which columns were numbered, as others have the same name. */

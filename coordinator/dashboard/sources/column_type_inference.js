@@ -3,10 +3,10 @@
  *
  *     "1", "-7", "12"          integer     not "007": a leading zero means a code
  *     "1.5", "2e3", "7"        number
- *     "true", "False"          boolean
+ *     "true", "False"          boolean     where the user says so, also "yes", "N", "1"
  *     '["a","b"]', '{"x":1}'   json        in every cell
  *     "1,5", "1.299,00"        number 1,5  decimal commas: only where the user says so
- *     "1,299.00", "1,299"      number 1,299.5  in groups: only where the user says so
+ *     "1,299.00", "1'299"      number 1,299.5  in groups, also by spaces: only where the user says so
  *     "€10.00", "10,00 €"      the same two: only where the user says so
  *     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
  *     "31.12.2024"             dmy, mdy, ymd   dates (see dates.js): only where the user says so
@@ -43,6 +43,8 @@ const COMMA_NUMBERS =
 /** "1,234" is more likely an integer in groups than a fraction. */
 const COMMA_GROUPS = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+$/;
 const GROUPED = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$/;
+/** Numbers in groups that spaces or apostrophes divide: French, Polish, Swedish, Swiss ones. */
+const MARKED = /^-?[1-9][0-9]{0,2}([ \u00a0\u2009\u202f'\u2019])[0-9]{3}(?:\1[0-9]{3})*([.,][0-9]+)?$/;
 const WHOLE = /^-?[0-9]{16,}$/;
 const SAFE_DIGITS = 15;
 const INTEGER_MIN = -(2n ** 63n);
@@ -56,14 +58,26 @@ function isBetween(text, least, greatest) {
   return integer >= least && integer <= greatest;
 }
 
+/** "1 299,00" or "1'299,00" -> "1299,00"; any other text as it is. */
+function withoutMarks(text) {
+  const found = MARKED.exec(text);
+  return found === null ? text : text.replaceAll(found[1], "");
+}
+
+/** Whether a number has groups of three; "110 001" may as well be a code, a town in India. */
+function hasGroups(text) {
+  const found = MARKED.exec(text);
+  return text.includes(",") || (found !== null && (found[1] !== " " || Boolean(found[2])));
+}
+
 /** "1.299,00 €" -> "1299.00". */
 function withPoint(text) {
-  return amountOf(text.trim())[1].replaceAll(".", "").replace(",", ".");
+  return withoutMarks(amountOf(text.trim())[1]).replaceAll(".", "").replace(",", ".");
 }
 
 /** "€1,299.00" -> "1299.00". */
 function withoutGroups(text) {
-  return amountOf(text.trim())[1].replaceAll(",", "");
+  return withoutMarks(amountOf(text.trim())[1]).replaceAll(",", "");
 }
 
 /** Whether a number is whole, and a double would change its digits. */
@@ -72,22 +86,27 @@ function isRounded(text) {
 }
 
 function isCommaNumber(text) {
-  return COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text)));
+  return COMMA_NUMBERS.test(withoutMarks(text)) && Number.isFinite(Number(withPoint(text)));
 }
 
 function isGroupedNumber(text) {
+  const plain = withoutMarks(text);
   return (
-    CHECKS.number(text) || (GROUPED.test(text) && Number.isFinite(Number(withoutGroups(text))))
+    CHECKS.number(plain) || (GROUPED.test(plain) && Number.isFinite(Number(withoutGroups(plain))))
   );
 }
 
-/** Whether a (trimmed) cell is of a kind. */
+const BOOLEAN = /^(true|false)$/i;
+/** The texts of a column that the user reads as booleans, in lower case: true and false in turn. */
+export const TRUTHS = ["true", "false", "yes", "no", "y", "n", "t", "f", "1", "0"];
+
+/** Whether a (trimmed) cell is of a kind that the user has chosen. */
 export const CHECKS = {
   integer: (text) => isBetween(text, INTEGER_MIN, INTEGER_MAX),
   number: (text) => NUMBER.test(text) && Number.isFinite(Number(text)),
   [COMMA_NUMBER]: (text) => isCommaNumber(amountOf(text)[1]),
   [GROUPED_NUMBER]: (text) => isGroupedNumber(amountOf(text)[1]),
-  boolean: (text) => /^(true|false)$/i.test(text),
+  boolean: (text) => TRUTHS.includes(text.toLowerCase()),
   json: isJson,
   ...ofOrders((order) => (text) => chosenDateOf(text, order) !== null),
   text: () => true,
@@ -98,7 +117,14 @@ function ofOrders(make) {
   return Object.fromEntries(Object.keys(ORDERS).map((order) => [order, make(order)]));
 }
 
-const INSPECTED = ["integer", "number", "boolean", "json"];
+/** Whether a (trimmed) cell is of a kind that is found without the user; narrowest first. */
+const FOUND = {
+  integer: CHECKS.integer,
+  number: CHECKS.number,
+  boolean: (text) => BOOLEAN.test(text),
+  json: isJson,
+};
+const INSPECTED = Object.keys(FOUND);
 
 function isJson(text) {
   if (text[0] !== "[" && text[0] !== "{") return false;
@@ -155,7 +181,7 @@ export class ColumnKind {
     const odd = [...(this.#odd ?? [])];
     const numOdd = odd.reduce((sum, [, number]) => sum + number, 0);
     const areFew = numOdd <= ODD_SHARE_MAX * (this.filled - this.#numNulls + numOdd);
-    const fits = odd.some(([text]) => this.#possible.some((kind) => CHECKS[kind](text)));
+    const fits = odd.some(([text]) => this.#possible.some((kind) => FOUND[kind](text)));
     const areNulls = areFew && this.#hasForm && !fits;
     this.#addOdd((text) => (areNulls ? this.#addNull(text) : this.#addText(text)));
   }
@@ -181,7 +207,7 @@ export class ColumnKind {
       this.dateOrders = this.dateOrders.filter((order) => dateOf(text, order) !== null);
     }
     if (this.#possible.length > 0)
-      this.#possible = this.#possible.filter((kind) => CHECKS[kind](text));
+      this.#possible = this.#possible.filter((kind) => FOUND[kind](text));
     if (this.#priceKinds.length > 0) {
       const isSame = amountOf(text)[0] === this.#currency;
       this.#priceKinds = this.#priceKinds.filter((kind) => isSame && CHECKS[kind](text));
@@ -193,7 +219,7 @@ export class ColumnKind {
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
     this.#hasPoint ||= text.includes(".");
     this.#canHaveGroups &&= isGroupedNumber(text) && !isRounded(withoutGroups(text));
-    this.#hasGroups ||= text.includes(",");
+    this.#hasGroups ||= hasGroups(text);
   }
 
   #addNull(text) {
@@ -277,7 +303,7 @@ export const WRITERS = {
   number: (cell) => (INTEGER.test(cell.trim()) ? `${cell.trim()}.0` : cell.trim()),
   [COMMA_NUMBER]: (cell) => WRITERS.number(withPoint(cell)),
   [GROUPED_NUMBER]: (cell) => WRITERS.number(withoutGroups(cell)),
-  boolean: (cell) => cell.trim().toLowerCase(),
+  boolean: (cell) => String(TRUTHS.indexOf(cell.trim().toLowerCase()) % 2 === 0),
   ...ofOrders((order) => (cell) => JSON.stringify(chosenDateOf(cell.trim(), order))),
   json: (cell) => cell.trim().replaceAll(/[\r\n]+/g, " "),
 };

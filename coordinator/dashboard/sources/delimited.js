@@ -8,7 +8,7 @@
  */
 
 import { plural } from "../format.js";
-import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./column_type_inference.js";
+import { CHECKS, ColumnKind, KINDS, TRUTHS, WRITERS, listWriter } from "./column_type_inference.js";
 import { ORDERS } from "./dates.js";
 import { FIELD, findDegrees, placeOf } from "./places.js";
 import { amountOf } from "./prices.js";
@@ -43,6 +43,8 @@ export class Table {
   makesPlaces = false;
   /** Whether the header seems to be a row. */
   seemsHeadless = false;
+  /** Whether any row has as many cells as the header. */
+  someFit = false;
   /** Names of columns that were numbered, because others before have the same. */
   numberedNames = [];
   /** Cells of a row, with those of columns that have no name, and the places of those that have one. */
@@ -100,6 +102,7 @@ export class Table {
         this.numRows += 1;
         const whole = this.#cellsOf(cells);
         if (whole.length !== this.#width) continue;
+        this.someFit = true;
         const row = this.#namedOf(whole);
         for (let place = 0; place < found.length; place += 1) found[place].add(row[place]);
       }
@@ -205,7 +208,7 @@ export class Table {
       const text = cells[place].trim();
       if (!text || !CHECKS[kind]) continue;
       if (!CHECKS[kind](text))
-        return `“${shown(text)}” is not ${kind in ORDERS ? `a date such as ${ORDERS[kind]}` : `of type ${kind}`}`;
+        return `“${shown(text)}” is not ${wantedBy(kind)}`;
       const currency = kind.startsWith("number ") ? amountOf(text)[0] : "";
       const first = currencies.get(place) ?? currency;
       if (currency) currencies.set(place, first);
@@ -249,6 +252,12 @@ export class Table {
 export function shown(text, length = 40) {
   const line = text.split(/\s+/).join(" ");
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
+}
+
+/** What a cell of a kind must be. */
+function wantedBy(kind) {
+  if (kind in ORDERS) return `a date such as ${ORDERS[kind]}`;
+  return `of type ${kind}${kind === "boolean" ? `, which is one of ${TRUTHS.join(", ")}` : ""}`;
 }
 
 const numbered = (_, place) => `column${place + 1}`;

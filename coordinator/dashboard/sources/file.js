@@ -28,8 +28,23 @@ const BY_SUFFIX = {
 const ANY_TEXT = ["", "txt"];
 const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst)$/i;
 const SHEET = /\.(xls[bmx]?|ods|numbers)$/i;
-/** How workbooks begin, those of today (ZIP files) and those of old. */
-const SHEET_MARKS = ["PK\x03\x04", "\xd0\xcf\x11\xe0"];
+const WORKBOOK =
+  "This is a workbook or a ZIP file, not text. Save the sheet as CSV (UTF-8), or unpack the file.";
+const GZIP = /^\x1f\x8b/;
+/** How files begin that are no tables of text, and what is said of each. */
+const NO_TABLES = [
+  [/^(PK\x03\x04|\xd0\xcf\x11\xe0)/, WORKBOOK], // those of today (ZIP files) and those of old
+  [/^(BZh|\xfd7zXZ\0|7z\xbc\xaf|Rar!|.{257}ustar)/s, "This is an archive. Unpack the file."],
+  [/^%PDF-/, "This is a PDF, not a table. Take the data from where its table was made."],
+  [
+    /^(\xef\xbb\xbf)?\s*<(!doctype html|html)/i,
+    "This is a web page, not a table. Choose the file that the page offers.",
+  ],
+  [
+    /^(\xef\xbb\xbf)?\s*<(\?xml|!--)/i,
+    "This is XML, which is not read. Convert it to JSON or CSV.",
+  ],
+];
 
 /** What a file picker offers. */
 export const ACCEPTED = ".csv,.tsv,.tab,.json,.ndjson,.jsonl,.ldjson,.txt,.gz";
@@ -62,7 +77,7 @@ export async function readSource(
   onRead = () => {},
 ) {
   const [, plainName, compression] = /^(.*?)(?:\.(gz|br|zst))?$/i.exec(file.name);
-  const isGzip = compression?.toLowerCase() === "gz";
+  const isGzip = compression ? compression.toLowerCase() === "gz" : await isGzipped(file);
   if (FOR_COMMAND_LINE.test(file.name))
     throw new SourceError(
       `This page reads CSV, TSV and JSON. On a command line, \`facetd load ${file.name}\` reads this file.`,
@@ -78,10 +93,7 @@ export async function readSource(
     };
   }
   const start = await beginningOf(file, isGzip, PEEK_BYTES);
-  if (SHEET.test(plainName) || SHEET_MARKS.includes(String.fromCharCode(...start.slice(0, 4))))
-    throw new SourceError(
-      "This is a workbook or a ZIP file, not text. Save the sheet as CSV (UTF-8), or unpack the file.",
-    );
+  refuseOtherFormats(plainName, start);
   const wanted = encoding ?? markedEncoding(start);
   const text = decodeStart(start, wanted);
   format ??= formatOf(text, suffix);
@@ -104,6 +116,13 @@ export async function readSource(
   await table.inspect();
   const { columns, numRows } = table;
   return { file, format, columns, numRows, table, json: null, compression: null };
+}
+
+/** @throws {SourceError} a file is no table of text, by its name or by how it begins. */
+function refuseOtherFormats(name, start) {
+  if (SHEET.test(name)) throw new SourceError(WORKBOOK);
+  const head = textOfBytes(start.subarray(0, HEAD_BYTES));
+  for (const [mark, message] of NO_TABLES) if (mark.test(head)) throw new SourceError(message);
 }
 
 /**
@@ -133,6 +152,13 @@ function formatOf(text, suffix) {
 
 // --- bytes and text ------------------------------------------------------------------------------
 
+/** A character for each byte. */
+const textOfBytes = (bytes) => String.fromCharCode(...bytes);
+
+async function isGzipped(file) {
+  return GZIP.test(textOfBytes(new Uint8Array(await file.slice(0, 2).arrayBuffer())));
+}
+
 function streamOf(file, isGzip, onRead = () => {}) {
   let read = 0;
   const counter = new TransformStream({
@@ -148,6 +174,10 @@ function streamOf(file, isGzip, onRead = () => {}) {
 
 async function beginningOf(file, isGzip, length) {
   if (!isGzip) return new Uint8Array(await file.slice(0, length).arrayBuffer());
+  if (!(await isGzipped(file)))
+    throw new SourceError(
+      "It is not compressed, although its name says so. Plain text is read under a name without .gz.",
+    );
   const start = new Uint8Array(length);
   let filled = 0;
   const reader = streamOf(file, isGzip).getReader();
@@ -159,7 +189,7 @@ async function beginningOf(file, isGzip, length) {
       filled += Math.min(value.length, length - filled);
     }
   } catch {
-    throw new SourceError("It is not gzip, or it is cut off.");
+    throw new SourceError("It is cut off or damaged.");
   }
   reader.cancel().catch(() => {});
   return start.subarray(0, filled);

@@ -3,8 +3,10 @@
 const CURRENCY =
   "(?:[A-Z]{1,2}\\$|[$£¥฿\\u20a0-\\u20cf]|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY" +
   "|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|TRY|USD|ZAR)";
+const SPACE = "[ \\u00a0\\u2009\\u202f]";
+const NUMBER = `(-?[0-9](?:\\S|${SPACE}(?=[0-9]{3}))*?)`;
 const AMOUNT = new RegExp(
-  `^(?:(-?)(${CURRENCY})[ \\u00a0]?(-?[0-9][^ \\u00a0]*)|(-?[0-9]\\S*?)[ \\u00a0]?(${CURRENCY}|%))$`,
+  `^(?:(-?)(${CURRENCY})${SPACE}?${NUMBER}|${NUMBER}${SPACE}?(${CURRENCY}|%))$`,
 );
 
 /** The currency, or "%", and the number of a (trimmed) cell; "" and the cell if it has none. */

@@ -77,6 +77,13 @@ class TestLoad:
         assert (loaded.returncode, json.loads(loaded.stdout)["created"]) == (0, 60), loaded.stderr
         assert b"facetd: apply it with --configure auto" in loaded.stderr
 
+    def test_the_advice_can_be_pasted_whatever_the_index_is_called(self, service: Service) -> None:
+        lines = b"".join(b'{"id":%d,"kind":"%s"}\n' % (i, b"ab"[i % 2 :][:1]) for i in range(60))
+        loaded = run_command(
+            *("load", "-", "--index", "Bob's films", "--port", str(service.port)), text=lines
+        )
+        assert b"""facetd configure 'Bob'"'"'s films'""" in loaded.stderr
+
     def test_a_bad_item_fails_and_can_be_skipped(self, service: Service) -> None:
         url = f"http://127.0.0.1:{service.port}"
         refused = run_command(

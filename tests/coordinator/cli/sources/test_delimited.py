@@ -40,6 +40,9 @@ class TestCsv:
         content = "a,b,c\n1,x y,2\n3,z,4\n".replace(",", delimiter)
         assert items_of(read(tmp_path, content))[0] == {"a": 1, "b": "x y", "c": 2}
 
+    def test_lines_of_an_old_mac_have_their_delimiter(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, "a;b\r1;2\r3;4\r")) == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
     def test_tabs_and_a_delimiter_by_option_divide_cells(self, tmp_path: Path) -> None:
         assert items_of(read(tmp_path, "a\tb,c\n1\t2\n", "x.tsv")) == [{"a": 1, "b,c": 2}]
         assert items_of(read(tmp_path, "a:b\n1:2\n", delimiter=":")) == [{"a": 1, "b": 2}]
@@ -53,6 +56,14 @@ class TestCsv:
             ("7", 7.0),
             ("1.500", 1500.0),
             ("2,5e3", 2500.0),
+            ("1\u202f299,00", 1299.0),
+            ("1\u00a0234\u00a0567", 1234567.0),
+            ("-1 299,50", -1299.5),
+            ("1\u2019299,5", 1299.5),
+            ("110 001", "110 001"),
+            ("1 29,00", "1 29,00"),
+            ("1 234\u00a0567,5", "1 234\u00a0567,5"),
+            ("0 123,5", "0 123,5"),
             ("12.50", "12.50"),
             ("1,299.00", "1,299.00"),
             ("0.123", "0.123"),
@@ -70,6 +81,7 @@ class TestCsv:
         [
             (["1", "2,5"], "2,5"),
             (["2,5", "3,75"], "2,5"),
+            (["1\u00a0299,00", "2,50"], "1 299,00"),
             (["1,299", "2,300"], ""),
             (["2,5", "x"], ""),
             (["2,5", "1.25"], ""),
@@ -85,6 +97,10 @@ class TestCsv:
         [
             ("1,299.50", 1299.5),
             ("-12,345,678", -12345678.0),
+            ("1'299.50", 1299.5),
+            ("1 234 567", 1234567.0),
+            ("1'299,50", None),
+            ("12 50", None),
             ("7", 7.0),
             ("1,23", None),
             ("0,123", None),
@@ -107,6 +123,11 @@ class TestCsv:
         [
             (["1", "1,299"], "1,299"),
             (["1,299.00", "12,345,678"], "1,299.00"),
+            (["1", "1'299"], "1'299"),
+            (["7.5", "1\u202f299"], "1 299"),
+            (["12.5", "1 299.00"], "1 299.00"),
+            (["110 001", "226 010"], ""),
+            (["1 299", "x"], ""),
             (["1,299", "x"], ""),
             (["1,299", "1,5"], ""),
             (["1", "2"], ""),
@@ -151,6 +172,9 @@ class TestCsv:
         [
             (["€10.00", "€1,299"], ("€10.00", ".", "€")),
             (["10,00 €", "1.299,00\u00a0€"], ("10,00 €", ",", "€")),
+            (["10,00\u202f€", "1\u202f299,00\u00a0€"], ("10,00 €", ",", "€")),
+            (["CHF 1'299.00", "CHF 5"], ("CHF 1'299.00", ".", "CHF")),
+            (["1 29 €", "5 €"], ("", "", "")),
             (["EUR 10.5", "EUR -7"], ("EUR 10.5", ".", "EUR")),
             (["12%", "-2.5 %"], ("12%", ".", "%")),
             (["12 %", "2,5 %"], ("12 %", ",", "%")),
@@ -181,6 +205,22 @@ class TestCsv:
             "'$7' is an amount of $, and the first is of €; a number has no currency",
             "'€' is not of type number",
         ]
+
+    def test_booleans_are_read_in_words_where_the_user_says_so(self, tmp_path: Path) -> None:
+        text = "a;b\nyes;x\nNO;x\n Y ;x\nf;x\n1;x\n;x\nja;x\n"
+        source = read(tmp_path, text, kinds={"a": "boolean"})
+        assert [item.get("a") for item in items_of(source)] == [
+            True,
+            False,
+            True,
+            False,
+            True,
+            None,
+        ]
+        assert [row.message for row in source.bad_rows] == [
+            "'ja' is not of type boolean, which is one of true, false, yes, no, y, n, t, f, 1, 0",
+        ]
+        assert read(tmp_path, text).columns[0].kind == "text"
 
     @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
     def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
