@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
+from common.deadline import Deadline
 from common.disk_errors import explaining_disk_failure
 from common.errors import NotFound
 from common.index_configuration import IndexConfiguration
@@ -39,7 +40,9 @@ _SEVERAL: Final = (
     'POST /_search {"searches": [{"index": "films"}, {"index": "books"}], "merge": {}} searches '
     "several"
 )
-Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
+Propose = Callable[
+    [Callable[[CatalogState], CatalogState], Deadline | None], Awaitable[CatalogState]
+]
 
 
 class Index:
@@ -192,7 +195,11 @@ class Catalog:
         return self.state.sections.get(name, {})
 
     async def change(
-        self, function: Callable[[CatalogState], CatalogState], *, is_active: bool = True
+        self,
+        function: Callable[[CatalogState], CatalogState],
+        *,
+        is_active: bool = True,
+        deadline: Deadline | None = None,
     ) -> CatalogState:
         """Apply a change durably; changes run one after another.
 
@@ -200,12 +207,14 @@ class Catalog:
             function: returns the new state; may raise to leave everything as it is.
             is_active: whether requests see changed aliases and sections at once; changed indexes
                 become visible with `activate`, after the shards have them.
+            deadline: how long to wait for other hosts that share the catalog, and for what this
+                one has to do before; None: the caller looks after that.
 
         Returns:
             The new state.
         """
         if self.propose is not None:
-            return await self.propose(function)
+            return await self.propose(function, deadline)
         return await self.change_here(function, is_active=is_active)
 
     async def change_here(

@@ -10,7 +10,13 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action, add_key, remove_key, visible_keys
 from coordinator.http.security.api_keys import shown_key as shown_own_key
-from coordinator.routes.algolia_conventions import CHANGE, algolia_route, now, object_body
+from coordinator.routes.algolia_conventions import (
+    CHANGE,
+    algolia_route,
+    now,
+    object_body,
+    write_deadline,
+)
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -56,7 +62,9 @@ async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /1/keys`: the only response that ever contains the key itself."""
     limits = services.settings.limits
     document = new_key(object_body(services, request), limits)
-    _, token = await add_key(services.catalog, document, limits, request.caller)
+    _, token = await add_key(
+        services.catalog, document, limits, request.caller, deadline=write_deadline(services)
+    )
     return json_response({"key": token, "createdAt": now()}, headers=b"Cache-Control: no-store\r\n")
 
 
@@ -66,5 +74,11 @@ async def create_key(services: Services, request: Request) -> Response:
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/keys/{key}`."""
     id_ = _key_id(request.arguments[0])
-    await remove_key(services.catalog, id_, request.caller, keeps_last=services.settings.is_exposed)
+    await remove_key(
+        services.catalog,
+        id_,
+        request.caller,
+        keeps_last=services.settings.is_exposed,
+        deadline=write_deadline(services),
+    )
     return json_response({"deletedAt": now()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from coordinator.catalog.index_names import check_index_name
 from coordinator.http.api_description.route import Body, Route
@@ -94,7 +95,9 @@ async def change_aliases(services: Services, request: Request) -> Response:
             )
         return changed
 
-    state = await services.catalog.change(change)
+    state = await services.catalog.change(
+        change, deadline=Deadline.after_ms(limits.request_timeout_ms)
+    )
     return json_response(
         {"status": "aliases changed", "aliases": _shown_aliases(state.aliases, request.caller)}
     )

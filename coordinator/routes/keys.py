@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from common.deadline import Deadline
 from coordinator.http.api_description.route import Body, Route
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
@@ -58,6 +59,7 @@ async def create_key(services: Services, request: Request) -> Response:
         decode_object(request.body, services.settings.limits),
         services.settings.limits,
         request.caller,
+        deadline=_deadline(services),
     )
     return json_response({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
@@ -76,5 +78,15 @@ async def create_key(services: Services, request: Request) -> Response:
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /_keys/{id}`."""
     id_ = request.arguments[0]
-    await remove_key(services.catalog, id_, request.caller, keeps_last=services.settings.is_exposed)
+    await remove_key(
+        services.catalog,
+        id_,
+        request.caller,
+        keeps_last=services.settings.is_exposed,
+        deadline=_deadline(services),
+    )
     return json_response({"status": "deleted", "id": id_})
+
+
+def _deadline(services: Services) -> Deadline:
+    return Deadline.after_ms(services.settings.limits.request_timeout_ms)

@@ -145,11 +145,11 @@ class IndexAdministration:
             async with self._configuring:
                 if name in self._catalog.indexes or name in self._catalog.aliases:
                     return
-                check_num_indexes(self._catalog, self._limits, 1)
 
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
-                    if any(one.name == name for one in self._catalog.state.indexes):
+                    if self._is_stored(name):
                         return before  # another host was faster
+                    check_num_indexes(self._catalog.state, self._limits, 1)
                     return self._checked_document({}, document, is_patch=False).document
 
                 await self._log.put_index(name, document_of)
@@ -178,7 +178,7 @@ class IndexAdministration:
                     raise no_index(name)
 
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
-                    if not any(one.name == name for one in self._catalog.state.indexes):
+                    if not self._is_stored(name):
                         raise no_index(name)  # another host has deleted it
                     return self._checked_document(before, change(before), is_patch=False).document
 
@@ -269,15 +269,20 @@ class IndexAdministration:
         """Check the document once no other change is in progress, then put it in force."""
         async with self._configuring:
             plan = await self.preview(name, document, is_patch=is_patch)
-            current = self._catalog.indexes.get(name)
-            if current is None:
-                check_num_indexes(self._catalog, self._limits, 1)
-            await self._log.put_index(
-                name, lambda before: self._checked_document(before, document, is_patch).document
-            )
+
+            def document_of(before: dict[str, Any]) -> dict[str, Any]:
+                if not self._is_stored(name):
+                    check_num_indexes(self._catalog.state, self._limits, 1)
+                return self._checked_document(before, document, is_patch).document
+
+            await self._log.put_index(name, document_of)
             index = self._catalog.index(name)
             _log.info("configured", index=name, number=index.number, revision=index.revision)
             return index, plan
+
+    def _is_stored(self, name: str) -> bool:
+        """Return whether there is an index of a name, as of the change that is being made."""
+        return any(one.name == name for one in self._catalog.state.indexes)
 
     async def _delete_index(self, name: str) -> None:
         """Delete it once no other change is in progress."""
@@ -358,7 +363,7 @@ class IndexAdministration:
                 former = self._catalog.indexes.get(new_name) if replaces else None
                 if former is None:
                     check_free(self._catalog.state, new_name)
-                    check_num_indexes(self._catalog, self._limits, 1)
+                    check_num_indexes(self._catalog.state, self._limits, 1)
                 async with make_source(index) as source:
                     if former is None:
                         await self._restorer.restore([source])

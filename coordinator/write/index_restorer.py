@@ -54,7 +54,7 @@ class IndexRestorer:
         catalog = self._catalog
         for one in wanted:
             check_free(catalog.state, one.name)
-        check_num_indexes(catalog, self._limits, len(wanted))
+        check_num_indexes(catalog.state, self._limits, len(wanted))
         stored: list[StoredIndex] = []
         state = catalog.state
         for one in wanted:

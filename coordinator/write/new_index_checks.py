@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from common.errors import Conflict, InvalidRequest
 from common.limits import Limits
-from coordinator.catalog.catalog import Catalog
 from coordinator.catalog.catalog_state import CatalogState
 
 
@@ -36,13 +35,13 @@ def check_no_alias(aliases: Mapping[str, str], name: str) -> None:
         )
 
 
-def check_num_indexes(catalog: Catalog, limits: Limits, num_new: int) -> None:
+def check_num_indexes(state: CatalogState, limits: Limits, num_new: int) -> None:
     """Check that this many more indexes are within the limit.
 
     Raises:
         InvalidRequest: `too_many_indexes`.
     """
-    if len(catalog.indexes) + num_new > limits.indexes_max:
+    if len(state.indexes) + num_new > limits.indexes_max:
         raise InvalidRequest(
             f"there may be {limits.shown('indexes_max')} indexes; delete one first",
             code="too_many_indexes",

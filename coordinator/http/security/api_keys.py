@@ -29,6 +29,7 @@ from coordinator.http.security.tenant_tokens import signing_key
 from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:
+    from common.deadline import Deadline
     from common.limits import Limits
     from coordinator.catalog.catalog import Catalog
     from coordinator.catalog.catalog_state import CatalogState
@@ -254,6 +255,7 @@ async def add_key(
     caller: Caller = ANYBODY,
     *,
     tell: Callable[[dict[str, Any], str], None] | None = None,
+    deadline: Deadline | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Create a key durably.
 
@@ -263,6 +265,7 @@ async def add_key(
         limits: on their number.
         caller: makes it.
         tell: called with what is returned before the key counts; if it raises, there is none.
+        deadline: how long to wait for other hosts that share the catalog.
 
     Returns:
         What may be shown of it, and the token.
@@ -290,13 +293,18 @@ async def add_key(
             tell(shown_key(id_, stored), token)
         return state.with_section(KEYS_SECTION, {**keys, id_: msgspec.to_builtins(stored)})
 
-    await catalog.change(change)
+    await catalog.change(change, deadline=deadline)
     id_, token, stored = made[0]
     return shown_key(id_, stored), token
 
 
 async def remove_key(
-    catalog: Catalog, id_: str, caller: Caller, *, keeps_last: bool = False
+    catalog: Catalog,
+    id_: str,
+    caller: Caller,
+    *,
+    keeps_last: bool = False,
+    deadline: Deadline | None = None,
 ) -> None:
     """Delete a key durably.
 
@@ -305,6 +313,7 @@ async def remove_key(
         id_: of the key.
         caller: deletes it.
         keeps_last: whether a key must remain: without keys, anyone may do anything.
+        deadline: how long to wait for other hosts that share the catalog.
 
     Raises:
         NotFound: there is no such key, or it covers an index that the caller may not use.
@@ -335,7 +344,7 @@ async def remove_key(
             )
         return state.with_section(KEYS_SECTION, keys)
 
-    await catalog.change(change)
+    await catalog.change(change, deadline=deadline)
 
 
 def _has_expired(stored: Mapping[str, Any]) -> bool:

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
-from common.errors import NotFound, Unavailable
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, NotFound, StorageFull, Unavailable
 from common.protocol.messages import IndexEntry
 from coordinator.catalog.catalog_state import CatalogState
 from coordinator.replication.applying.entry_applying import Applier
@@ -22,6 +24,9 @@ from coordinator.replication.log.log_errors import LogAway
 from coordinator.replication.publishing.entry_publishing import Publisher, not_confirmed
 from coordinator.replication.publishing.publish_queue import PublishQueues
 from coordinator.write.write_ordering import prepare_on_shards
+
+BLOCKED_SECONDS: Final = 0.5
+"""Interval between two looks whether a full disk keeps this host from carrying out a change."""
 
 
 class CatalogChanges:
@@ -88,20 +93,66 @@ class CatalogChanges:
 
     @asynccontextmanager
     async def holding_indexes(self) -> AsyncIterator[None]:
-        """Keep the catalog as it is; entries that change it wait, and all after them."""
-        async with self._adopting:
-            yield
+        """Keep the catalog as it is; entries that change it wait, and all after them.
 
-    async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        Raises:
+            StorageFull: a change is under way that this host has no room for.
+        """
+        while not await self._is_held_soon():
+            self._check_not_blocked("nothing was done")
+        try:
+            yield
+        finally:
+            self._adopting.release()
+
+    async def _is_held_soon(self) -> bool:
+        """Return whether the catalog is held, after a short wait."""
+        try:
+            async with asyncio.timeout(BLOCKED_SECONDS):
+                return await self._adopting.acquire()
+        except TimeoutError:
+            return False
+
+    def _check_not_blocked(self, what_is_done: str) -> None:
+        """Refuse to wait until this host has room again.
+
+        Raises:
+            StorageFull: it has none.
+        """
+        blocked = self._applier.blocked
+        if blocked is not None:
+            raise StorageFull(
+                f"this host cannot apply what the log has: {blocked.message}; {what_is_done}"
+            )
+
+    async def change(
+        self,
+        function: Callable[[CatalogState], CatalogState],
+        deadline: Deadline | None = None,
+    ) -> CatalogState:
         """Change the catalog on all hosts.
 
         Args:
             function: returns the new state; called again if another host was faster.
+            deadline: how long to wait; None: the caller looks after that.
 
         Raises:
             NotFound: of `function`; there is no such index or alias on any host.
             Unavailable: `log_unavailable`; nothing was changed unless the message says otherwise.
+            StorageFull: this host has no room; nothing was changed unless the message says
+                otherwise.
+            DeadlineExceeded: it is not known whether anything was changed.
         """
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline.remaining_seconds):
+                return await self._change(function)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                "the change was not confirmed within its deadline; it may still be carried out"
+            ) from None
+
+    async def _change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        self._publisher.check_writable()  # what is refused need not wait for others
         async with self._proposing:
             while True:
                 self._publisher.check_writable()
@@ -122,7 +173,7 @@ class CatalogChanges:
         own = self._own[id] = PendingChange([], asyncio.get_running_loop().create_future())
         try:
             await self._publisher.append(Kind.CATALOG, id, pack(change), own.applied)
-            return await own.applied
+            return await self._applied(own)
         except LogAway as error:
             raise Unavailable(not_confirmed(error), code="log_unavailable") from error
         except asyncio.CancelledError:
@@ -131,3 +182,17 @@ class CatalogChanges:
             raise
         finally:
             self._own.pop(id, None)
+
+    async def _applied(self, own: PendingChange) -> bool:
+        """Return whether a change was put in force, once this host has come to it.
+
+        Raises:
+            StorageFull: this host has no room for it, or for something before it.
+        """
+        while not own.applied.done():
+            self._check_not_blocked(
+                "the log has the change, so the other hosts may carry it out, and this one does "
+                "when there is room"
+            )
+            await asyncio.wait((own.applied,), timeout=BLOCKED_SECONDS)
+        return own.applied.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
@@ -22,6 +23,7 @@ from common.errors import (
     StorageFull,
     Unavailable,
 )
+from common.limits import Limits
 from common.protocol.messages import IndexEntry, SnapshotSource
 from coordinator.catalog.catalog import Catalog
 from coordinator.catalog.catalog_file import CatalogFile
@@ -307,13 +309,33 @@ class TestOtherHosts:
             await service.administration.reconfigure("films", lambda before: {**before, "typo": 0})
         assert service.catalog.indexes == {}
 
+    @pytest.mark.parametrize("what", ["configure", "create"])
+    async def test_all_hosts_together_have_no_more_indexes_than_may_be(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch, what: str
+    ) -> None:
+        service = await make_service(1, limits=replace(Limits(), indexes_max=2))
+        await service.configure()
+
+        def other(state: CatalogState) -> CatalogState:
+            return state.with_index(state.new_entry("theirs", {}))
+
+        _let_another_host_be_faster(service.catalog, other)
+        shared = Mock(_changes=Mock(change=service.catalog.change))
+        put_index = partial(SharedLog.put_index, shared)
+        monkeypatch.setattr(service.administration._log, "put_index", put_index)
+        with pytest.raises(InvalidRequest, match="there may be 2 .*indexes"):
+            await getattr(service.administration, what)("ours", {})
+        assert sorted(service.catalog.indexes) == ["films", "theirs"]
+
 
 def _let_another_host_be_faster(
     catalog: Catalog, other: Callable[[CatalogState], CatalogState], *, is_seen: bool = True
 ) -> None:
     """Have another host change the catalog while the next change is proposed."""
 
-    async def propose(function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+    async def propose(
+        function: Callable[[CatalogState], CatalogState], deadline: Deadline | None = None
+    ) -> CatalogState:
         function(catalog.state)  # has no effect
         await catalog.change_here(other, is_active=False)
         if is_seen:
