@@ -55,7 +55,9 @@ def test_hosts_with_different_numbers_of_shards_answer_alike(
         for client in clients:
             client.close()
 
-        assert max(map(_niceness, hosts.services)) <= REPLICA_BACKGROUND_NICENESS
+        # A run of all tests may have been given a low priority itself.
+        lowest = max(os.getpriority(os.PRIO_PROCESS, 0), REPLICA_BACKGROUND_NICENESS)
+        assert max(map(_niceness, hosts.services)) <= lowest
         assert_alike(hosts, num_requests)
 
 

@@ -323,7 +323,7 @@ class TestOtherHosts:
         shared = Mock(_changes=Mock(change=service.catalog.change))
         put_index = partial(SharedLog.put_index, shared)
         monkeypatch.setattr(service.administration._log, "put_index", put_index)
-        with pytest.raises(InvalidRequest, match="there may be 2 .*indexes"):
+        with pytest.raises(InvalidRequest, match="there may be 2 "):
             await getattr(service.administration, what)("ours", {})
         assert sorted(service.catalog.indexes) == ["films", "theirs"]
 
