@@ -23,7 +23,7 @@ from shard.collect.top_hits import segment_top_k
 from shard.process import shard_command
 from shard.query.filters import filter_only_matches
 from shard.query.phrases import frequent_pairs
-from shard.query.pruning import expanded_word_top_k
+from shard.query.pruning import expanded_word_top_k, kept_words
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
 from shard.segment.columns import facet_column_builder, facet_column_merge, text_ordinal_files
@@ -43,6 +43,7 @@ THRESHOLDS: Final = (
     (clause_combination, "_CANDIDATES_SHARE", 1),
     (clause_combination, "_MARKED_ENTRIES_MIN", 1),
     (any_clause_top_k, "_ENTRIES_MIN", 1),
+    (kept_words, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
     (prefix_lists, "ENTRIES_MIN", 12),

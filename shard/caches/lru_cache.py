@@ -261,9 +261,9 @@ class LruCache:
 
 FILTER_CACHE: Final = LruCache(16 * MIB, memory_share=64)
 """Documents of filters: 4 bytes each, at most one bit for each document of the segment."""
-WORDS_CACHE: Final = LruCache(8 * MIB, memory_share=128)
-"""Documents of half-typed and mistyped words that are searched again: one bit for each document of
-the segment."""
+WORDS_CACHE: Final = LruCache(16 * MIB, memory_share=64)
+"""Half-typed and mistyped words that are searched again: 1.5 bits for each document of the segment,
+4 bytes for each of the word's."""
 BOUNDS_CACHE: Final = LruCache(64 * MIB, memory_share=16)
 """Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
 16 documents for each frequent word, once it is searched."""

@@ -46,6 +46,7 @@ from shard.query.proximity.proximity_ranking import (
     rank_others,
 )
 from shard.query.proximity.proximity_scores import Proximity
+from shard.query.pruning.kept_words import ScoredWord, add_kept
 from shard.query.pruning.score_bounds import (
     CODES,
     GROUP_SHIFT,
@@ -55,11 +56,12 @@ from shard.query.pruning.score_bounds import (
 )
 from shard.query.scoring.bm25f import SCORE_UNIT
 from shard.query.scoring.top_k_selection import GREATEST, join, kth_greatest, pick
-from shard.segment.text.postings_cursor import (
-    Wanted,
-)
+from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 BOUNDED_DOCS_MIN: Final = 700
@@ -129,6 +131,33 @@ def _best_by_bounds(
 
 
 @kernel
+def _best_of_docs(
+    searched: SearchedLists,
+    plan: TermPlan,
+    bounds: GroupBounds,
+    proximity: Proximity,
+    docs: U32Array,
+    scores: I64Array,
+    k: int,
+) -> tuple[U32Array, I64Array, int]:
+    """Return the best of some documents; their scores; how many terms lack bounds.
+
+    The documents have all terms; `scores` are partial, as those of `_best_by_bounds`.
+    """
+    dense_ranks = plan.dense_ranks
+    num_missing = 0
+    if count_dense(dense_ranks) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
+        for dense_rank in dense_ranks:
+            num_missing += dense_rank >= 0 and not bounds.is_known[dense_rank]
+        if num_missing == 0:
+            best, totals = _best_by_bounds(searched, plan, bounds, proximity, docs, scores, k)
+            return best, totals, num_missing
+    add_dense(searched, plan, docs, scores)
+    best, totals = rank_by_proximity(searched.scored, proximity, docs, scores, k)
+    return best, totals, num_missing
+
+
+@kernel
 def _best_of_terms(
     searched: SearchedLists,
     words: QueryTerms,
@@ -139,18 +168,36 @@ def _best_of_terms(
 ) -> tuple[U32Array, U32Array, I64Array, int]:
     """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
     plan = plan_terms(searched, words)
-    dense_ranks = plan.dense_ranks
     docs, scores = match_terms(searched, plan, Wanted(allowed, np.empty(0, np.uint32), False), True)
-    num_missing = 0
-    if count_dense(dense_ranks) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
-        for dense_rank in dense_ranks:
-            num_missing += dense_rank >= 0 and not bounds.is_known[dense_rank]
-        if num_missing == 0:
-            best, totals = _best_by_bounds(searched, plan, bounds, proximity, docs, scores, k)
-            return docs, best, totals, num_missing
-    add_dense(searched, plan, docs, scores)
-    best, totals = rank_by_proximity(searched.scored, proximity, docs, scores, k)
+    best, totals, num_missing = _best_of_docs(searched, plan, bounds, proximity, docs, scores, k)
     return docs, best, totals, num_missing
+
+
+@kernel
+def _match_in(
+    searched: SearchedLists, words: QueryTerms, allowed: U64Array
+) -> tuple[U32Array, I64Array]:
+    """Return the documents of a bitset that have all terms, and their scores, which are partial."""
+    if len(words.terms) > 0:
+        wanted = Wanted(allowed, np.empty(0, np.uint32), False)
+        return match_terms(searched, plan_terms(searched, words), wanted, True)
+    docs = list_all_docs(allowed, count_docs(allowed))
+    return docs, np.zeros(len(docs), np.int64)
+
+
+@kernel
+def _best_of_matched(
+    searched: SearchedLists,
+    words: QueryTerms,
+    bounds: GroupBounds,
+    proximity: Proximity,
+    docs: U32Array,
+    scores: I64Array,
+    k: int,
+) -> tuple[U32Array, I64Array, int]:
+    """Do the work of `_best_of_docs`."""
+    plan = plan_terms(searched, words)
+    return _best_of_docs(searched, plan, bounds, proximity, docs, scores, k)
 
 
 # --- entry points
@@ -178,5 +225,39 @@ def best_of_terms(
     )
     if num_missing:
         for term in words.terms.tolist():
+            schedule_group_bounds(lists, kept, term)
+    return docs, best, totals
+
+
+def best_of_words(
+    lists: TermLists,
+    terms: QueryTerms,
+    kept_words: Sequence[ScoredWord],
+    allowed: NDArray[np.uint64],
+    proximity: Proximity,
+    k: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+    """Return what `best_of_terms` does where some words stand for several terms, and are kept.
+
+    Args:
+        lists: of the segment.
+        terms: of the other words, perhaps none.
+        kept_words: at least one.
+        allowed: bitset of documents; empty: all.
+        proximity: proximity of the query's words in this segment.
+        k: at least 1.
+    """
+    for word, _ in kept_words:
+        docs_of_word = word.postings.docs
+        allowed = allowed[: len(docs_of_word)] & docs_of_word if len(allowed) else docs_of_word
+    docs, scores = _match_in(lists.searched, terms, allowed)
+    for word, weight in kept_words:
+        add_kept(word.postings, weight, lists.k1, docs, scores)
+    kept, drift = kept_bounds(lists)
+    best, totals, num_missing = _best_of_matched(
+        lists.searched, terms, kept.of_groups.raised(drift), proximity, docs, scores, k
+    )
+    if num_missing:
+        for term in terms.terms.tolist():
             schedule_group_bounds(lists, kept, term)
     return docs, best, totals

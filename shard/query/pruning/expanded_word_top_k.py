@@ -15,9 +15,7 @@ bound of one list says whether it is among the best. But most documents have one
 So the union takes two passes that decode documents only; hardly any length is read, and no
 accumulator of a document that is just counted.
 
-Many people type the same beginnings. From the second search of a word on, the bitset of its
-documents and its champions are kept, as champions are of a term (`single_term_top_k`), and no list
-is read.
+From the second search of a word on, no list is read (`kept_words`).
 
 Cost: 4 ns an entry, 20 ns for each document with several.
 """
@@ -25,7 +23,6 @@ Cost: 4 ns an entry, 20 ns for each document with several.
 from __future__ import annotations
 
 import itertools
-import weakref
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -43,23 +40,21 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.derived_values import derived
-from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.postings.term_conjunction import SearchedLists
-from shard.query.pruning.score_bounds import Champions
-from shard.query.pruning.single_term_top_k import NUM_CHAMPIONS, best_champions
+from shard.query.pruning.kept_words import BestOfWord
 from shard.query.scoring.bm25f import (
-    T_MAX,
     Cells,
     FieldTfNorms,
     ScoredLists,
     WeighedTerms,
     add_terms,
     bm25_tf,
+    least_tf_of,
     length_code,
     take_tfs,
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.query.scoring.top_k_selection import GREATEST, best_of, kth_greatest, pick
+from shard.query.scoring.top_k_selection import best_of, kth_greatest
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,
@@ -167,20 +162,6 @@ def _mark(lists: PostingLists, terms: U32Array, marked: _Marked, docs: U32Array)
                 marked.any[word] = before | bit
 
 
-@kernel(allocates=False)
-def _least_reaching(score: int, weight: float, k1: float) -> int:
-    """Return the least t whose score is at least this; `T_MAX` if there is none below."""
-    low = int64(0)
-    high = int64(T_MAX)
-    while low < high:
-        middle = (low + high) >> 1
-        if bm25_tf(middle, weight, k1) >= score:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 @kernel(inline=True, allocates=False)
 def _t_of(freq: int, tf_norm: float, ratio: float) -> int:
     """Return what one entry adds to the t of its document."""
@@ -279,7 +260,7 @@ def _reaching(
     # Then those with one entry that can reach the k-th best score, which several tfs may have.
     least = int64(0)
     if len(docs) >= k:
-        least = _least_reaching(bm25_tf(kth_greatest(tfs, k), weight, k1), weight, k1)
+        least = least_tf_of(bm25_tf(kth_greatest(tfs, k), weight, k1), weight, k1)
     more, more_tfs = _score_reaching(scored, weighed, _Reach(single, norms, least))
     return np.concatenate((docs, more)), np.concatenate((tfs, more_tfs))
 
@@ -299,23 +280,6 @@ def _best_of_word(
     for i in range(len(docs)):
         scores[i] = bm25_tf(scores[i], weight, searched.k1)
     return best_of(docs, scores, k)
-
-
-@kernel
-def _champions_of_word(
-    searched: SearchedLists,
-    weighed: WeighedTerms,
-    weight: float,
-    norms: _Norms,
-    scratch: _WordScratch,
-) -> tuple[U32Array, I64Array, int]:
-    """Return the documents with the greatest tfs, unordered; these; the greatest of the rest."""
-    no_bits = np.empty(0, np.uint64)
-    docs, tfs = _reaching(searched, weighed, weight, norms, no_bits, scratch, NUM_CHAMPIONS)
-    # Those that tie for the last place are left out: they may be many. Fewer are all there are.
-    reach = kth_greatest(tfs, NUM_CHAMPIONS) if len(tfs) >= NUM_CHAMPIONS else int64(0)
-    docs, tfs = pick(docs, tfs, reach + 1, GREATEST, tfs)
-    return docs, tfs, reach
 
 
 @kernel
@@ -352,92 +316,6 @@ def pays_off(fields: FieldTfNorms, weighed: WeighedTerms, num_entries: int, k: i
     )
 
 
-class BestOfWord(NamedTuple):
-    """The documents that a word matches.
-
-    Attributes:
-        bitset: of all.
-        docs: those among the k best, with all ties for the last place, ascending.
-        scores: of these, in units of 2^-32.
-    """
-
-    bitset: NDArray[np.uint64]
-    docs: NDArray[np.uint32]
-    scores: NDArray[np.int64]
-
-
-class _KeptWord(NamedTuple):
-    """What is kept of a word that was searched.
-
-    Attributes:
-        fields: the tf norms under which it was searched last.
-        bitset: of all documents that it matches; empty, as are the champions, after one search.
-        champions: under these tf norms.
-    """
-
-    fields: weakref.ref[FieldTfNorms]
-    bitset: NDArray[np.uint64]
-    champions: Champions
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of the arrays."""
-        docs, tfs, _ = self.champions
-        return self.bitset.nbytes + docs.nbytes + tfs.nbytes
-
-
-_NOTHING_KEPT: Final = Champions(np.zeros(0, np.uint32), np.zeros(0, np.int64), 0)
-
-
-class _Search(NamedTuple):
-    """A word of several terms, and where it is searched; with one weight, as all have one tier."""
-
-    lists: TermLists
-    terms: WeighedTerms
-    weight: float
-
-    def norms(self) -> _Norms:
-        """Return the greatest tf norms."""
-        rows = zip(self.lists.fields.lists.tf_norms, _least_codes(self.lists.segment), strict=True)
-        of_rows = np.array([tf_norms[least:].max() for tf_norms, least in rows])
-        return _Norms(of_rows, float(of_rows.max()))
-
-    def scratch(self) -> _WordScratch:
-        """Return clean scratch arrays; what is marked in them is not used again."""
-        num_docs = self.lists.index.num_docs
-        SCRATCH.reserve(num_docs)
-        marked = _Marked(empty_bitset(num_docs), empty_bitset(num_docs))
-        return _WordScratch(SCRATCH.cells, marked)
-
-    def kept(self) -> _KeptWord | None:
-        """Return what is kept, from the second search under the same tf norms on."""
-        segment, fields = self.lists.segment, self.lists.fields
-        key = (
-            segment.uid,
-            fields.choice,
-            self.terms.terms.tobytes(),
-            self.terms.ratios.tobytes(),
-        )
-        kept: _KeptWord | None = WORDS_CACHE.get(key)
-        if kept is not None and kept.fields() is fields:
-            if not len(kept.bitset):
-                kept = self._find()
-                WORDS_CACHE.put(key, kept, kept.num_bytes, segment)
-            return kept
-        first = _KeptWord(weakref.ref(fields), np.zeros(0, np.uint64), _NOTHING_KEPT)
-        WORDS_CACHE.put(key, first, 0, segment)
-        return None
-
-    def _find(self) -> _KeptWord:
-        """Find all documents of the word, and its champions."""
-        lists, terms, weight = self
-        scratch = self.scratch()
-        docs, tfs, reach = _champions_of_word(lists.searched, terms, weight, self.norms(), scratch)
-        order = np.argsort(docs)
-        champions = Champions(docs[order], tfs[order], reach)
-        return _KeptWord(weakref.ref(lists.fields), scratch.marked.any, champions)
-
-
 def best_of_word(
     lists: TermLists,
     weighed: WeighedTerms,
@@ -455,16 +333,24 @@ def best_of_word(
         k: at least 1.
     """
     weight = float(weights[weighed.tiers[0]])
-    search = _Search(lists, weighed, weight)
-    kept = search.kept()
-    if kept is not None:
-        docs, scores = best_champions(kept.champions, weight, lists.k1, allowed, k)
-        if len(docs):
-            bitset = kept.bitset & allowed if len(allowed) else kept.bitset
-            return BestOfWord(bitset, docs, scores)
-    scratch = search.scratch()
+    num_docs = lists.index.num_docs
+    SCRATCH.reserve(num_docs)
+    marked = _Marked(empty_bitset(num_docs), empty_bitset(num_docs))
     docs, scores = _best_of_word(
-        lists.searched, weighed, weight, search.norms(), allowed, scratch, k
+        lists.searched,
+        weighed,
+        weight,
+        _norms_of(lists),
+        allowed,
+        _WordScratch(SCRATCH.cells, marked),
+        k,
     )
     order = np.argsort(docs)
-    return BestOfWord(scratch.marked.any, docs[order], scores[order])
+    return BestOfWord(marked.any, docs[order], scores[order])
+
+
+def _norms_of(lists: TermLists) -> _Norms:
+    """Return the greatest tf norms that occur in a segment."""
+    rows = zip(lists.fields.lists.tf_norms, _least_codes(lists.segment), strict=True)
+    of_rows = np.array([tf_norms[least:].max() for tf_norms, least in rows])
+    return _Norms(of_rows, float(of_rows.max()))

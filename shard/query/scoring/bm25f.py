@@ -295,6 +295,20 @@ def bm25_tf(freq: int, weight: float, k1: float) -> int:
     return int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
 
 
+@kernel(allocates=False)
+def least_tf_of(score: int, weight: float, k1: float) -> int:
+    """Return the least t whose score is at least this; `T_MAX` if there is none below."""
+    low = int64(0)
+    high = int64(T_MAX)
+    while low < high:
+        middle = (low + high) >> 1
+        if bm25_tf(middle, weight, k1) >= score:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 @kernel(inline=True, allocates=False)
 def _plus(cell: int, t: int) -> int:
     """Return a cell with t added; a carry would change its tier, so t stays at `T_MAX` then.

@@ -22,6 +22,8 @@ from shard.query.phrases.phrase_search import phrase_terms, search_phrase
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.proximity.proximity_ranking import rank_by_proximity
 from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores
+from shard.query.pruning import kept_words
+from shard.query.pruning.kept_words import KeptWord, ScoredWord
 from shard.query.scoring.bm25f import (
     FREQ_UNIT,
     LAST_KIND_OF_TIER,
@@ -50,6 +52,7 @@ from shard.segment.doc_sets import (
     list_all_docs,
     reset_bitset,
 )
+from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings import Entries
 from shard.segment.text.postings_cursor import Wanted
 from shard.segment.text.text_index import TextIndex, text_index
@@ -138,6 +141,7 @@ class Evaluation:
 
     __slots__ = (
         "_better",
+        "_kept_words",
         "_plans",
         "_proximity",
         "_single_terms",
@@ -167,6 +171,7 @@ class Evaluation:
         self._single_terms: QueryTerms | None = None
         self._proximity: Proximity | None = None
         self._better: dict[int, Evaluation] = {}
+        self._kept_words: dict[tuple[Word, tuple[float, ...]], KeptWord | None] = {}
 
     def up_to(self, tier: int) -> Evaluation:
         """Return the same evaluation, restricted to matches in no worse tier."""
@@ -262,6 +267,12 @@ class Evaluation:
             clause = phrase_words(clause)[0]
         return _single_of(self.terms_to_read(clause), weights[0])
 
+    def is_plain_prefix_list(self, single: SingleTerm) -> bool:
+        """Return whether a term is a prefix that has a posting list, and no bitset."""
+        index = self.index
+        is_prefix = single.term >= len(index.vocabulary)
+        return is_prefix and find_dense(index.dense_lists, single.term) < 0
+
     def score_singles(
         self, allowed: NDArray[np.uint64], candidates: NDArray[np.uint32] | None
     ) -> ScoredDocs:
@@ -294,6 +305,27 @@ class Evaluation:
         ratios = np.array(ratios_of_kinds(weights, weights_of_tiers(weights)))
         return WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
 
+    def kept_word(self, word: Word, weights: Sequence[float]) -> KeptWord | None:
+        """Return what is kept of a word, given its weights by kind; None: nothing."""
+        key = word, tuple(weights)
+        if key not in self._kept_words:
+            expansion = self.terms_to_read(word)
+            kept = None
+            if not expansion.phrases and expansion.num_entries >= kept_words.ENTRIES_MIN:
+                weighed = self.weighed(word, weights)
+                asked = self.prepared.kept_words
+                kept = kept_words.keep_word(self.lists, weighed, asked)
+            self._kept_words[key] = kept
+        return self._kept_words[key]
+
+    def scored_word(self, scored: ScoredClause) -> ScoredWord | None:
+        """Return a kept word whose documents can be scored, with its weight; None: it is none."""
+        clause, weights = scored.clause, scored.weights[0]
+        kept = self.kept_word(clause, weights) if isinstance(clause, Word) else None
+        if kept is None or not kept.has_tfs:
+            return None
+        return ScoredWord(kept, weights_of_tiers(weights)[kept.tier])
+
     def _score_word(
         self,
         word: Word,
@@ -303,6 +335,9 @@ class Evaluation:
     ) -> ScoredDocs:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         of_tiers = weights_of_tiers(weights)
+        kept = self.kept_word(word, weights)
+        if kept is not None and kept.has_tfs:
+            return self._score_kept(ScoredWord(kept, of_tiers[kept.tier]), allowed, candidates)
         weighed = self.weighed(word, weights)
         phrases = self.terms_to_read(word).phrases if of_tiers[0] > 0 else ()
         if len(weighed.terms) == 0 and not phrases:
@@ -323,6 +358,19 @@ class Evaluation:
         docs = list_members(scratch.cells.touched, self.index.num_docs)
         scores, tiers = take_scores(docs, np.array(of_tiers), self.k1, scratch.cells)
         return ScoredDocs(docs, scores, tiers)
+
+    def _score_kept(
+        self,
+        word: ScoredWord,
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> ScoredDocs:
+        """Score a word of which the documents and their tfs are kept."""
+        kept, weight = word
+        docs = kept_words.wanted_docs(kept.postings, Wanted.of(allowed, candidates))
+        scores = np.zeros(len(docs), np.int64)
+        kept_words.add_kept(kept.postings, weight, self.k1, docs, scores)
+        return ScoredDocs(docs, scores, np.full(len(docs), kept.tier, np.uint8))
 
     def _score_phrase(
         self,

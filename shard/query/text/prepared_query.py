@@ -8,7 +8,7 @@ pairs    the words that score proximity, and the weights of the pairs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from common.analysis.field_classes import FieldClasses
     from common.protocol.messages import ScoredClause, TextQuery
+    from shard.query.pruning.kept_words import KeptWord
     from shard.query.terms.expansion import Expansion
     from shard.segment.field_registry import FieldRegistry
 
@@ -63,6 +64,7 @@ class PreparedQuery:
         whole_bonus: score of a field that is the query, in units of 2^-32.
         expansions: the terms of words, by segment, word and worst tier: segments do not cache those
             of a few letters, which the steps of a search look up several times.
+        kept_words: what this search has asked for of the words that are kept.
     """
 
     __slots__ = (
@@ -71,6 +73,7 @@ class PreparedQuery:
         "bonus_max",
         "classes",
         "expansions",
+        "kept_words",
         "needs_all",
         "pairs",
         "query",
@@ -93,6 +96,7 @@ class PreparedQuery:
             self.whole_bonus = int(WHOLE_FIELD_FACTOR * _greatest(query) * SCORE_UNIT)
         self.pairs = proximity_pairs(query)
         self.expansions: dict[tuple[int, Word, int], Expansion] = {}
+        self.kept_words: dict[Hashable, KeptWord | None] = {}
         self.bonus_max = 0
         if self.pairs is not None:
             # A little above the greatest proximity score, so that rounding cannot prune a document.

@@ -1,11 +1,12 @@
-"""Chooses how a text query is evaluated in a segment, before any postings are read.
+"""Chooses how a text query is evaluated in a segment, before any posting list is read.
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts (`single_term_top_k`), several terms are
 intersected and scored where bounds can reach the top (`block_max_conjunction`), or united and
 scored likewise (`max_score_disjunction`; if they are many or clauses have several terms,
 `any_clause_top_k`); the terms of one word are united, and scored where a document's one entry can
-reach the top (`expanded_word_top_k`); where words have several terms in several tiers, the hits of
+reach the top (`expanded_word_top_k`); words that are searched again are like single terms
+(`kept_words`); where words have several terms in several tiers, the hits of
 the best tier are scored and all others counted; where leading words decide, the hits with the most
 of them are; what remains scores every hit.
 """
@@ -17,10 +18,11 @@ from typing import Final, NamedTuple
 
 from common.query_syntax_tree import Word
 from shard.query.pruning import expanded_word_top_k, max_score_disjunction
+from shard.query.pruning.kept_words import ScoredWord
 from shard.query.pruning.single_term_top_k import Pruning, choose_pruning
 from shard.query.scoring.bm25f import WeighedTerms
 from shard.query.text import any_clause_top_k
-from shard.query.text.clause_evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation, SingleTerm
 
 _FEW_TERMS: Final = 4
 """Of more terms, sums of bounds take less time than the strata of all their combinations."""
@@ -35,6 +37,8 @@ class Ranking(Enum):
     """Score the parts of its list whose bounds can reach the top."""
     SEVERAL_TERMS = "several terms"
     """Intersect them, and score the documents whose bounds can reach the top."""
+    KEPT_WORDS = "kept words"
+    """The same, where words that stand for several terms are kept."""
     ONE_WORD = "one word"
     """Unite its terms, and score the documents whose entries can reach the top."""
     ANY_TERM = "any term"
@@ -50,6 +54,15 @@ class Ranking(Enum):
     """Score every hit."""
 
 
+class Words(NamedTuple):
+    """The words of a query that needs all of them."""
+
+    kept: list[ScoredWord]
+    """Those that are kept."""
+    singles: list[SingleTerm]
+    """The terms of the others, cheapest first."""
+
+
 class Strategy(NamedTuple):
     """How a query is evaluated in a segment; see `choose_strategy`."""
 
@@ -60,6 +73,8 @@ class Strategy(NamedTuple):
     """Pruning of one term's list."""
     weighed: WeighedTerms | None = None
     """The terms of one word."""
+    words: Words | None = None
+    """The words of the query, some of which are kept."""
 
 
 def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
@@ -77,6 +92,9 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     head = evaluation.up_to(prepared.best_tier)
     if num_ranked == 0:
         return Strategy(Ranking.NOTHING, head)
+    words = _kept_words(head)
+    if words is not None:
+        return Strategy(Ranking.KEPT_WORDS, head, words=words)
     singles = head.singles
     if len(singles) == len(query.clauses):
         if len(singles) > 1:
@@ -88,6 +106,23 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     elif (weighed := _one_word(head, num_ranked)) is not None:
         return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
     return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+
+
+def _kept_words(head: Evaluation) -> Words | None:
+    """Return the words of a query, if some are kept and the others have a single term each."""
+    words = Words([], [])
+    for scored, single, _ in head.plans:
+        kept = None
+        # The best of a prefix list alone are found by its bounds.
+        if single is None or (len(head.plans) > 1 and head.is_plain_prefix_list(single)):
+            kept = head.scored_word(scored)
+        if kept is not None:
+            words.kept.append(kept)
+        elif single is not None:
+            words.singles.append(single)
+        else:
+            return None
+    return words if words.kept else None
 
 
 def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:

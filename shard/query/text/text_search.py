@@ -29,8 +29,9 @@ import numpy as np
 
 from shard.query.matches import Matches
 from shard.query.proximity.proximity_ranking import in_reach_by_pairs
-from shard.query.pruning.block_max_conjunction import best_of_terms
+from shard.query.pruning.block_max_conjunction import best_of_terms, best_of_words
 from shard.query.pruning.expanded_word_top_k import best_of_word
+from shard.query.pruning.kept_words import best_of_kept
 from shard.query.pruning.max_score_disjunction import best_of_any
 from shard.query.pruning.single_term_top_k import best_of_term
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
@@ -43,7 +44,7 @@ from shard.query.text.clause_combination import (
     match_all,
     match_some,
 )
-from shard.query.text.clause_evaluation import Evaluation
+from shard.query.text.clause_evaluation import Evaluation, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_field_matches import whole_docs
@@ -284,6 +285,15 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         terms = head.single_terms
         bitset, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
         return BestHits(None, *head.rank(docs, totals, num_ranked), bitset)
+    if strategy.words is not None:
+        kept_words, singles = strategy.words
+        if len(head.plans) == 1:
+            found = best_of_kept(kept_words[0], head.k1, allowed, num_ranked)
+            return BestHits(None, found.docs, found.scores, found.bitset)
+        terms = as_terms(singles)
+        return BestHits(
+            *best_of_words(head.lists, terms, kept_words, allowed, head.proximity, num_ranked)
+        )
     if strategy.ranking is Ranking.SEVERAL_TERMS:
         terms = head.single_terms
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))

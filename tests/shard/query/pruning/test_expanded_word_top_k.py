@@ -11,8 +11,7 @@ from msgspec import structs
 from common.analysis.field_classes import FieldClasses
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import MatchKind, Word
-from shard.caches.lru_cache import WORDS_CACHE
-from shard.query.pruning import expanded_word_top_k
+from shard.query.pruning import expanded_word_top_k, kept_words
 from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
@@ -51,6 +50,12 @@ def segment() -> Segment:
             item["note"] = f"note {rng.choice(words)}"
         items.append(item)
     return make_segment(items, REGISTRY)
+
+
+@pytest.fixture(autouse=True)
+def no_word_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are read from their lists, however often they are searched."""
+    monkeypatch.setattr(kept_words, "SEARCHES_MIN", 1 << 30)
 
 
 def prepare(
@@ -109,45 +114,6 @@ def test_the_best_of_a_word_of_many_terms_are_those_of_all(
     check(match_text(view, prepared, allowed, k), everything, k)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.6])
-@pytest.mark.parametrize(
-    ("word", "weights"),
-    [(SEA, PREFIX), (SEA_COMPLETED, EXACT_OR_COMPLETED), (MISTYPED, TYPOS)],
-)
-def test_a_word_searched_again_is_not_read(
-    segment: Segment,
-    word: Word,
-    weights: dict[MatchKind, float],
-    share: float,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(expanded_word_top_k, "ENTRIES_MIN", 100)
-    view, allowed = SegmentView(segment), some_docs(share)
-    clauses = [(word, weights)]
-
-    def search(averages: float = 20.0, allowed: np.ndarray | None = allowed) -> TextMatch:
-        return match_text(view, prepare(clauses, averages=averages), allowed, 10)
-
-    def check_found(averages: float = 20.0, allowed: np.ndarray | None = allowed) -> None:
-        prepared = prepare(clauses, averages=averages)
-        check(search(averages, allowed), match_text(view, prepared, allowed, None), 10)
-
-    search(30.0)
-    size = WORDS_CACHE.size
-    search(30.0)  # finds all documents, and the champions
-    assert WORDS_CACHE.size > size + NUM_DOCS / 8
-    with monkeypatch.context() as read:
-        read.setattr(expanded_word_top_k, "_best_of_word", None)
-        check_found(30.0)
-        check_found(30.0)  # what is kept has not changed
-        with pytest.raises(TypeError):  # too few champions pass: the lists are read
-            search(30.0, some_docs(0.02))
-        with pytest.raises(TypeError):  # under other tf norms there may be others
-            search(40.0)
-    check_found(30.0, some_docs(0.02))
-    check_found(40.0)
-
-
 def test_few_documents_are_scored(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
 
@@ -158,7 +124,7 @@ def test_few_documents_are_scored(segment: Segment, monkeypatch: pytest.MonkeyPa
 
     least_codes = expanded_word_top_k._least_codes
     monkeypatch.setattr(expanded_word_top_k, "_least_codes", note)
-    prepared = prepare([(SEA, PREFIX)], averages=50.0)  # as no other test has: nothing is kept
+    prepared = prepare([(SEA, PREFIX)])
     best = match_text(SegmentView(segment), prepared, None, 10)
     assert looked_at == [len(FIELDS)]
     assert best.found.count > 3_000

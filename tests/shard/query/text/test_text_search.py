@@ -20,7 +20,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
-from shard.query.pruning import expanded_word_top_k
+from shard.query.pruning import expanded_word_top_k, kept_words
 from shard.query.text import text_search
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
@@ -130,7 +130,8 @@ def check_best(
     passing = [doc for doc in scores if mask >> doc & 1]
     best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
     for _ in range(3):
-        some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
+        with mock.patch.object(kept_words, "ENTRIES_MIN", 1):
+            some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
         assert some.found.count == len(passing)
         assert some.found.docs.tolist() == passing
         ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
@@ -183,12 +184,14 @@ def test_what_is_to_be_sorted_has_the_scores_of_all_at_once_or_later(
 ) -> None:
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, lists))
-    prepared = PreparedQuery(make_query(shape, [view], [registry], len(items)), registry, ENGLISH)
+    query = make_query(shape, [view], [registry], len(items))
     some = np.array([doc for doc in range(len(items)) if mask >> doc & 1], np.uint32)
-    for allowed in (None, bitset_of(some, len(items))):
+    for allowed in (None, bitset_of(some, len(items))) * 2:
+        prepared = PreparedQuery(query, registry, ENGLISH)
         expected = match_text(view, prepared, allowed, None)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(text_search, "_SCORED_AT_ONCE", -1 if is_late else 1_000)
+            patch.setattr(kept_words, "ENTRIES_MIN", 1)
             found = match_to_sort(view, prepared, allowed)
         assert found.docs.tolist() == expected.found.docs.tolist()
         if found.scores is None:

@@ -1,0 +1,226 @@
+"""Words that are searched again are answered from what is kept of them, as from their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from common.analysis.field_classes import FieldClasses
+from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
+from common.query_syntax_tree import MatchKind, Word
+from shard.caches.lru_cache import WORDS_CACHE
+from shard.query.matches import Matches
+from shard.query.pruning import kept_words
+from shard.query.text import clause_evaluation, text_search
+from shard.query.text.clause_combination import mark_hits
+from shard.query.text.clause_evaluation import Evaluation
+from shard.query.text.prepared_query import PreparedQuery
+from shard.query.text.strategy import Ranking, choose_strategy
+from shard.query.text.text_search import TextMatch, match_text, match_to_sort
+from shard.segment.doc_sets import bitset_of
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView
+from tests.shard.text_model import Lists, make_segment, scores_of
+
+NUM_DOCS = 6_000
+CLASSES = FieldClasses()
+FIELDS = ("text", "title")
+REGISTRY = FieldRegistry()
+EXACT = {MatchKind.EXACT: 2.0}
+TIDE = (Word("tide", is_stemmed=False), EXACT)
+FILLER = (Word("filler", is_stemmed=False), EXACT)
+SEA = (Word("sea", is_prefix=True, is_stemmed=False), {MatchKind.PREFIX: 1.0})
+LAKE = (Word("lake", is_prefix=True, is_stemmed=False), {MatchKind.PREFIX: 1.5})
+MISTYPED = (Word("seaob", typos=2, is_stemmed=False), {MatchKind.TYPO_2: 0.5})
+TYPED_OR_BEGUN = (SEA[0], EXACT | SEA[1])
+
+Clause = tuple[Word, dict[MatchKind, float]]
+
+
+class Search(NamedTuple):
+    """A text query, not yet prepared, as each search prepares it anew."""
+
+    clauses: Sequence[Clause]
+    averages: float = 20.0
+    weight: float = 1.0
+    excluded: tuple[Word, ...] = ()
+
+    def prepare(self) -> PreparedQuery:
+        scored = tuple(
+            ScoredClause(word, (tuple(weights.get(kind, 0.0) for kind in MatchKind),))
+            for word, weights in self.clauses
+        )
+        fields = tuple(FieldWeight(name, self.weight, self.averages) for name in FIELDS)
+        query = TextQuery(scored, len(scored), False, self.excluded, fields, 0.9, 0.6, 0.2)
+        return PreparedQuery(query, REGISTRY, CLASSES)
+
+
+def make_items() -> list[dict[str, str]]:
+    """Texts in which words with two beginnings are frequent, and two words by themselves."""
+    rng = np.random.default_rng(11)
+    seas = np.array(["sea", *(f"sea{one}{other}" for one in "abcdefgh" for other in "abcde")])
+    lakes = np.array([f"lake{one}" for one in "abcdefgh"])
+    items = []
+    for doc in range(NUM_DOCS):
+        words = ["filler"] * int(rng.integers(1, 20))
+        words += rng.choice(seas, int(rng.integers(0, 2))).tolist()
+        words += rng.choice(lakes, int(rng.integers(0, 2))).tolist()
+        words += ["tide"] * int(rng.integers(0, 2))
+        rng.shuffle(words)
+        items.append({"text": " ".join(words), "title": "" if doc % 5 else str(rng.choice(seas))})
+    return items
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["terms", "prefix lists"])
+def segment(request: pytest.FixtureRequest) -> Segment:
+    """The terms of a beginning have a list together, without a bitset; or each only its own."""
+    lists = Lists(entries_min=64, dense_docs_min=1, docs_per_prefix_entry_max=1)
+    return make_segment(make_items(), REGISTRY, lists if request.param else Lists())
+
+
+@pytest.fixture(autouse=True)
+def few_entries_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_words, "ENTRIES_MIN", 16)
+    for key in list(WORDS_CACHE._entries):
+        WORDS_CACHE._drop(key)
+
+
+def unkept(view: SegmentView, search: Search, allowed: np.ndarray | None) -> TextMatch:
+    """Return all hits with their scores, as lists tell them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_words, "ENTRIES_MIN", 1 << 40)
+        return match_text(view, search.prepare(), allowed, None)
+
+
+def some_docs(share: float) -> np.ndarray | None:
+    if share == 1.0:
+        return None
+    chance = np.random.default_rng(3).random(NUM_DOCS)
+    return bitset_of(np.flatnonzero(chance < share).astype(np.uint32), NUM_DOCS)
+
+
+def check(best: TextMatch, everything: TextMatch, k: int) -> None:
+    """Compare the best with all scored hits: the k-th and all that score as much must be there."""
+    assert best.found.docs.tolist() == everything.found.docs.tolist()
+    scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
+    ranked = best.ranked.docs.tolist()
+    assert ranked == sorted(ranked)
+    assert [scores[doc] for doc in ranked] == scores_of(best)
+    worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
+    assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
+
+
+def forbid_reading(patch: pytest.MonkeyPatch) -> None:
+    """Let every way to read the lists of a word of several terms fail."""
+    patch.setattr(clause_evaluation, "add_terms", None)
+    patch.setattr(text_search, "best_of_word", None)
+    patch.setattr(kept_words, "_sum_up", None)
+
+
+@pytest.mark.parametrize("k", [1, 10, 900])
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.02, 0.0])
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        [SEA],
+        [MISTYPED],
+        [TIDE, SEA],
+        [LAKE, SEA],
+        [FILLER, LAKE, SEA],
+        [MISTYPED, FILLER, TIDE],
+    ],
+    ids=lambda clauses: " ".join(word.text for word, _ in clauses),
+)
+def test_a_word_searched_again_is_not_read(
+    segment: Segment, clauses: Sequence[Clause], share: float, k: int
+) -> None:
+    view, allowed, search = SegmentView(segment), some_docs(share), Search(clauses)
+    everything = unkept(view, search, allowed)
+    check(match_text(view, search.prepare(), allowed, k), everything, k)
+    for _ in range(2):
+        match_text(view, search.prepare(), None, k)
+    with pytest.MonkeyPatch.context() as patch:
+        forbid_reading(patch)
+        check(match_text(view, search.prepare(), allowed, k), everything, k)
+
+
+def test_one_search_is_one_search_however_often_it_asks(segment: Segment) -> None:
+    search = Search([TIDE, MISTYPED])
+    match_text(SegmentView(segment), search.prepare(), None, 10)
+    evaluation = Evaluation(segment, search.prepare())
+    assert choose_strategy(evaluation, 10).ranking is Ranking.KEPT_WORDS
+    other = Search([TIDE, (MISTYPED[0], {MatchKind.TYPO_2: 0.25})])  # as good as the same
+    prepared = other.prepare()
+    for _ in range(3):
+        again = choose_strategy(Evaluation(segment, prepared), 10)
+        assert again.ranking is Ranking.KEPT_WORDS
+    fresh = Search([TIDE, (structs.replace(MISTYPED[0], text="seaoc"), MISTYPED[1])]).prepare()
+    for _ in range(3):
+        strategy = choose_strategy(Evaluation(segment, fresh), 10)
+        assert strategy.ranking is not Ranking.KEPT_WORDS
+
+
+def test_under_other_tf_norms_the_word_is_read_again(segment: Segment) -> None:
+    view = SegmentView(segment)
+    for averages in (20.0, 20.0, 30.0, 30.0, 20.0, 20.0):
+        search = Search([TIDE, MISTYPED], averages)
+        check(match_text(view, search.prepare(), None, 10), unkept(view, search, None), 10)
+
+
+def test_a_word_of_several_tiers_is_counted_by_what_is_kept(segment: Segment) -> None:
+    view, search = SegmentView(segment), Search([TIDE, TYPED_OR_BEGUN])
+    everything = unkept(view, search, None)
+    for _ in range(2):
+        check(match_text(view, search.prepare(), None, 10), everything, 10)
+    with pytest.MonkeyPatch.context() as patch:
+        marked: list[int] = []
+
+        def note(evaluation: Evaluation, allowed: np.ndarray) -> np.ndarray:
+            patch.setattr(evaluation.lists.__class__, "mark", None)
+            marked.append(1)
+            return mark_hits(evaluation, allowed)
+
+        patch.setattr(text_search, "mark_hits", note)
+        if len(Evaluation(segment, search.prepare()).terms_to_read(SEA[0])) > 1:
+            check(match_text(view, search.prepare(), None, 10), everything, 10)
+            assert marked
+
+
+def test_a_tf_that_is_too_large_is_not_kept(segment: Segment) -> None:
+    view, search = SegmentView(segment), Search([TIDE, MISTYPED], weight=300.0)
+    everything = unkept(view, search, None)
+    for _ in range(3):
+        check(match_text(view, search.prepare(), None, 10), everything, 10)
+    assert choose_strategy(Evaluation(segment, search.prepare()), 10).ranking is Ranking.SCORE_ALL
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda view, prepared, allowed: match_text(view, prepared, allowed, None).ranked,
+        lambda view, prepared, allowed: match_text(view, prepared, allowed, 0).found,
+        match_to_sort,
+    ],
+    ids=["all", "counted", "sorted"],
+)
+def test_other_searches_use_what_is_kept(
+    segment: Segment, share: float, find: Callable[..., Matches]
+) -> None:
+    view, allowed = SegmentView(segment), some_docs(share)
+    search = Search([FILLER, MISTYPED], excluded=(LAKE[0],))
+    expected = unkept(view, search, allowed).ranked
+    for _ in range(3):
+        found = find(view, search.prepare(), allowed)
+        assert found.docs.tolist() == expected.docs.tolist()
+        scores = found.scores
+        if scores is None:
+            assert found.scorer is not None
+            scores = found.scorer(found.docs)
+        assert expected.scores is not None
+        assert scores.tolist() == expected.scores.tolist()
