@@ -10,6 +10,7 @@ asked for instead of in the background.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import coordinator.__main__
@@ -24,10 +25,12 @@ from shard.process import shard_command
 from shard.query.filters import filter_only_matches
 from shard.query.phrases import frequent_pairs
 from shard.query.pruning import expanded_word_top_k, kept_words
+from shard.query.terms import kept_terms_of_docs
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
 from shard.segment.columns import facet_column_builder, facet_column_merge, text_ordinal_files
 from shard.segment.columns.sort_columns import Permutation, Permuted
+from shard.segment.segment import Segment
 from shard.segment.text import bitset_postings, prefix_lists
 
 FEW: Final = 2
@@ -44,6 +47,7 @@ THRESHOLDS: Final = (
     (clause_combination, "_MARKED_ENTRIES_MIN", 1),
     (any_clause_top_k, "_ENTRIES_MIN", 1),
     (kept_words, "ENTRIES_MIN", 1),
+    (kept_terms_of_docs, "TERMS_MIN", 1),
     (expanded_word_top_k, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
     (prefix_lists, "ENTRIES_MIN", 12),
@@ -80,12 +84,18 @@ def _permutation_at_once(self: Permuted) -> Permutation | None:
     return known
 
 
+def _make_at_once(key: Hashable, owner: Segment, make: Callable[[Segment], None]) -> None:
+    """Do what is otherwise scheduled in the background."""
+    make(owner)
+
+
 def lower() -> None:
     """Lower all thresholds of this process."""
     for module, name, value in THRESHOLDS:
         assert hasattr(module, name), name
         setattr(module, name, value)
     Permuted.permutation = _permutation_at_once  # type: ignore[method-assign]
+    kept_terms_of_docs.schedule = _make_at_once
 
 
 def run_shard(arguments: list[str]) -> None:

@@ -39,6 +39,7 @@ from shard.query.proximity.occurrences import (
     word_of,
 )
 from shard.query.scoring.bm25f import ScoredLists
+from shard.query.terms.kept_terms_of_docs import NO_KEPT_TERMS, KeptTerms
 from shard.segment.text.positions import POSITION_GAP
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def make_proximity(
     pair_weights: NDArray[np.float64],
     unit: float,
     most: int,
+    kept: KeptTerms = NO_KEPT_TERMS,
+    kept_word: int = -1,
 ) -> Proximity:
     """Return the inputs for scoring proximity in one segment.
 
@@ -180,6 +183,8 @@ def make_proximity(
         pair_weights: of each word and the next; empty: the query scores no proximity.
         unit: score of a pair at proximity 1 with weight 1, in units of 2^-32.
         most: more than any document's proximity score, in the same units.
+        kept: the terms of one word by document.
+        kept_word: its ordinal in the query; -1: of no word.
     """
     # A prefix list also covers better matches of its word: the same occurrences twice, no harm.
     read = [one.joined or one for one in expansions]
@@ -192,5 +197,6 @@ def make_proximity(
         np.concatenate([one.masks for one in read]) if read else _NO_MASKS,
         words,
     )
-    lists = OccurrenceLists(index.positions, len(index.vocabulary), index.prefix_ranges, terms)
+    num_terms = len(index.vocabulary)
+    lists = OccurrenceLists(index.positions, num_terms, index.prefix_ranges, terms, kept, kept_word)
     return Proximity(lists, pair_weights, unit, most)

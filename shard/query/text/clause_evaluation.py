@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments
 from common.query_syntax_tree import Clause, Phrase, Word
 from shard.caches.derived_values import derived
@@ -42,7 +43,9 @@ from shard.query.scoring.bm25f import (
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.scoring.top_k_selection import best_of
+from shard.query.terms import kept_terms_of_docs
 from shard.query.terms.expansion import Expansion, expand_word
+from shard.query.terms.kept_terms_of_docs import NO_KEPT_TERMS, KeptTerms, kept_terms
 from shard.query.text.prepared_query import PreparedQuery, phrase_weight, phrase_words
 from shard.segment.doc_sets import (
     NO_BITS,
@@ -399,15 +402,33 @@ class Evaluation:
         """The inputs for scoring the proximity of the query's words."""
         if self._proximity is None:
             pairs = self.prepared.pairs
-            words = () if pairs is None else pairs.words
+            words = [] if pairs is None else pairs.words
+            expansions = [self.expansion(word) for word in words]
             self._proximity = make_proximity(
                 self.index,
-                [self.expansion(word) for word in words],
+                expansions,
                 np.zeros(0) if pairs is None else pairs.weights,
                 self.query.proximity * SCORE_UNIT,
                 self.prepared.bonus_max,
+                *self._kept_terms(words, expansions),
             )
         return self._proximity
+
+    def _kept_terms(
+        self, words: Sequence[Word], expansions: Sequence[Expansion]
+    ) -> tuple[KeptTerms, int]:
+        """Return what is known of the word with most terms, and its position; -1: of none."""
+        counts = list(map(len, expansions))
+        most = max(counts, default=0)
+        if most >= kept_terms_of_docs.TERMS_MIN:
+            position = counts.index(most)
+            word, expansion = words[position], expansions[position]
+            if (expansion.masks == ALL_CLASSES).all():
+                key = word, self.tier, self.prepared.classes.key
+                kept = kept_terms(self.segment, key, expansion.terms)
+                if kept is not None:
+                    return kept, position
+        return NO_KEPT_TERMS, -1
 
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the proximity score of documents, in units of 2^-32."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Hashable
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -21,6 +22,7 @@ from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
 from shard.query.pruning import expanded_word_top_k, kept_words
+from shard.query.terms import kept_terms_of_docs
 from shard.query.text import text_search
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
@@ -28,6 +30,7 @@ from shard.query.text.score_explanation import explain_score
 from shard.query.text.text_search import match_among, match_text, match_to_sort
 from shard.segment.doc_sets import bitset_of, full_bitset
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 from tests.shard.query.text.naive_text_search import (
     ENGLISH,
@@ -116,6 +119,11 @@ def test_among_some_documents_are_the_hits_of_all_with_the_same_scores(
 BEGUN = st.sampled_from(("seal", "seam", "seat", "sear", "tide", "rain"))
 
 
+def make_at_once(key: Hashable, owner: Segment, make: Callable[[Segment], None]) -> None:
+    """Do what is otherwise scheduled in the background."""
+    make(owner)
+
+
 def check_best(
     view: SegmentView, query: TextQuery, registry: FieldRegistry, num_ranked: int, mask: int
 ) -> None:
@@ -130,7 +138,11 @@ def check_best(
     passing = [doc for doc in scores if mask >> doc & 1]
     best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
     for _ in range(3):
-        with mock.patch.object(kept_words, "ENTRIES_MIN", 1):
+        with (
+            mock.patch.object(kept_words, "ENTRIES_MIN", 1),
+            mock.patch.object(kept_terms_of_docs, "TERMS_MIN", 1),
+            mock.patch.object(kept_terms_of_docs, "schedule", make_at_once),
+        ):
             some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
         assert some.found.count == len(passing)
         assert some.found.docs.tolist() == passing
