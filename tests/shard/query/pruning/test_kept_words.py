@@ -15,6 +15,7 @@ from common.query_syntax_tree import MatchKind, Word
 from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.matches import Matches
 from shard.query.pruning import kept_words
+from shard.query.terms import kept_terms_of_docs
 from shard.query.text import clause_evaluation, text_search
 from shard.query.text.clause_combination import mark_hits
 from shard.query.text.clause_evaluation import Evaluation
@@ -224,3 +225,28 @@ def test_other_searches_use_what_is_kept(
             scores = found.scorer(found.docs)
         assert expected.scores is not None
         assert scores.tolist() == expected.scores.tolist()
+
+
+@pytest.mark.parametrize("k", [None, 10])
+def test_words_are_as_close_as_their_positions_tell(
+    k: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document has several terms of a word, of which any may be the one next to another word."""
+    rng = np.random.default_rng(5)
+    words = np.array(["tide", "filler", *(f"sea{one}" for one in "abc")])
+    items = [
+        {"text": " ".join(rng.choice(words, 12)), "title": str(rng.choice(words))}
+        for _ in range(500)
+    ]
+    view = SegmentView(make_segment(items, REGISTRY))
+    search = Search([TIDE, SEA, FILLER])
+    everything = unkept(view, search, None)
+    monkeypatch.setattr(kept_terms_of_docs, "TERMS_MIN", 2)
+    monkeypatch.setattr(kept_terms_of_docs, "schedule", lambda key, owner, make: make(owner))
+    for _ in range(3):
+        check(match_text(view, search.prepare(), None, k), everything, k or 500)
+    with pytest.MonkeyPatch.context() as patch:
+        read: list[int] = []
+        patch.setattr(kept_terms_of_docs, "schedule", lambda *task: read.append(1))
+        check(match_text(view, search.prepare(), None, k), everything, k or 500)
+        assert not read
