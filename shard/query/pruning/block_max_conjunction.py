@@ -241,7 +241,7 @@ def best_of_words(
 
     Args:
         lists: of the segment.
-        terms: of the other words, perhaps none.
+        terms: of the other words; there may be none.
         kept_words: at least one.
         allowed: bitset of documents; empty: all.
         proximity: proximity of the query's words in this segment.

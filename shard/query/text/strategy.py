@@ -54,7 +54,7 @@ class Ranking(Enum):
     """Score every hit."""
 
 
-class Words(NamedTuple):
+class KeptAndSingleWords(NamedTuple):
     """The words of a query that needs all of them."""
 
     kept: list[ScoredWord]
@@ -73,7 +73,7 @@ class Strategy(NamedTuple):
     """Pruning of one term's list."""
     weighed: WeighedTerms | None = None
     """The terms of one word."""
-    words: Words | None = None
+    words: KeptAndSingleWords | None = None
     """The words of the query, some of which are kept."""
 
 
@@ -108,9 +108,9 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
 
 
-def _kept_words(head: Evaluation) -> Words | None:
+def _kept_words(head: Evaluation) -> KeptAndSingleWords | None:
     """Return the words of a query, if some are kept and the others have a single term each."""
-    words = Words([], [])
+    words = KeptAndSingleWords([], [])
     for scored, single, _ in head.plans:
         kept = None
         # The best of a prefix list alone are found by its bounds.

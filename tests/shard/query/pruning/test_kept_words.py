@@ -44,7 +44,7 @@ Clause = tuple[Word, dict[MatchKind, float]]
 
 
 class Search(NamedTuple):
-    """A text query, not yet prepared, as each search prepares it anew."""
+    """A text query before it is prepared, which each search does again."""
 
     clauses: Sequence[Clause]
     averages: float = 20.0
