@@ -87,6 +87,15 @@ class OpenSegment:
     records: NDArray[np.uint64]
 
 
+class _Write(NamedTuple):
+    """A group, and what it does."""
+
+    request: ApplyRequest
+    first: int
+    """Seq of the first group that it joins."""
+    planned: Planned
+
+
 class _Committed(NamedTuple):
     """What a commit has made of a group."""
 
@@ -152,8 +161,7 @@ class Writer:
         """
         fault("writer.receive")
         partition = self._partition
-        if self._has_failed:
-            raise Unavailable("the shard is restarting after a failed write; try again")
+        self._check_alive()
         if request.seq <= partition.state.seq_max:
             return self._answer_again(request.seq, is_repeat=request.is_repeat)
         partition.advance(request.horizon)
@@ -161,7 +169,7 @@ class Writer:
         planned = self._planner.plan(request, partition.newest)
         is_small = _is_small(planned.additions)
         carry_out = self._build_then_commit if is_small else self._build_while_committing
-        committed, built = carry_out(request, planned, first)
+        committed, built = carry_out(_Write(request, first, planned))
         fault("writer.index")
         try:
             self._publish(committed, built)
@@ -173,29 +181,25 @@ class Writer:
             self._name_file()
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
-    def _build_then_commit(
-        self, request: ApplyRequest, planned: Planned, first: int
-    ) -> tuple[_Committed, _Built]:
+    def _build_then_commit(self, write: _Write) -> tuple[_Committed, _Built]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
-            built = self._build(planned)
+            built = self._build(write.planned)
         except Exception as error:
             raise InternalError("the items of a group could not be indexed") from error
         try:
-            return self._commit(request, planned, first), built
+            return self._commit(write), built
         except BaseException:
             self._discard(built)
             raise
 
-    def _build_while_committing(
-        self, request: ApplyRequest, planned: Planned, first: int
-    ) -> tuple[_Committed, _Built]:
+    def _build_while_committing(self, write: _Write) -> tuple[_Committed, _Built]:
         """Build while another thread commits."""
-        commit = self._committer.submit(carried(partial(self._commit, request, planned, first)))
+        commit = self._committer.submit(carried(partial(self._commit, write)))
         try:
-            built = self._build(planned)
+            built = self._build(write.planned)
         except Exception as error:
-            self._undo(commit.result(), first)
+            self._undo(commit.result(), write.first)
             raise InternalError("the items of a group could not be indexed") from error
         try:
             return commit.result(), built
@@ -206,6 +210,15 @@ class Writer:
     def _discard(self, built: _Built) -> None:
         """Remove the file of a group that was not committed, if it has one."""
         self._partition.derived.discard([] if built.segment is None else [built.segment])
+
+    def _check_alive(self) -> None:
+        """Refuse to go on after a failed commit: only the next process knows what the disk has.
+
+        Raises:
+            Unavailable: the process is about to end.
+        """
+        if self._has_failed:
+            raise Unavailable("the shard is restarting after a failed write; try again")
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
         group = self._partition.groups.find(seq)
@@ -223,8 +236,7 @@ class Writer:
         Raises:
             Unavailable: a commit has failed; only the next process knows what the disk has.
         """
-        if self._has_failed:
-            raise Unavailable("the shard is restarting after a failed write; try again")
+        self._check_alive()
         group = self._partition.groups.find(seq)
         if group is not None:
             return OutcomesResponse(True, group.outcomes)
@@ -252,8 +264,9 @@ class Writer:
 
     # --- make it durable
 
-    def _commit(self, request: ApplyRequest, planned: Planned, first: int) -> _Committed:
+    def _commit(self, write: _Write) -> _Committed:
         """Store items, log entry, counters and positions in one transaction (committer thread)."""
+        request, first, planned = write
         seq = request.seq
         partition = self._partition
         additions = planned.additions
