@@ -81,7 +81,7 @@ def _mark_shown(found: U32Array, limit: int, used: I64Array, is_shown: BoolArray
             used[number] += 1
 
 
-class _Joined(NamedTuple):
+class _CommonNumbers(NamedTuple):
     """The values of several segments under common numbers; kept in the cache."""
 
     numbers: list[NDArray[np.uint32]]
@@ -216,18 +216,18 @@ def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> Matc
             numbers[i] = np.zeros(1, np.uint32)
     if not found:
         return MatchValues(by_doc, numbers, np.zeros(0, np.uint64))
-    joined = COLUMN_CACHE.get_or_make(
+    common = COLUMN_CACHE.get_or_make(
         ("joined", *[groups.serial for groups in found.values()]),
-        lambda: _joined_values([groups.tokens for groups in found.values()]),
+        lambda: _common_numbers([groups.tokens for groups in found.values()]),
         lambda made: made.tokens.nbytes + sum(part.nbytes for part in made.numbers),
         matches[max(found)].view.segment,
     )
-    for i, own in zip(found, joined.numbers, strict=True):
+    for i, own in zip(found, common.numbers, strict=True):
         numbers[i] = own
-    return MatchValues(by_doc, numbers, joined.tokens)
+    return MatchValues(by_doc, numbers, common.tokens)
 
 
-def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
+def _common_numbers(tokens: Sequence[NDArray[np.uint64]]) -> _CommonNumbers:
     """Number the values of several segments together."""
     all_tokens = tokens[0] if len(tokens) == 1 else distinct_values(np.concatenate(tokens))
     numbers = []
@@ -235,7 +235,7 @@ def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
         own = np.zeros(len(part) + 1, np.uint32)
         own[1:] = np.searchsorted(all_tokens, part) + 1
         numbers.append(own)
-    return _Joined(numbers, all_tokens)
+    return _CommonNumbers(numbers, all_tokens)
 
 
 def select_best(
@@ -277,7 +277,9 @@ def select_best(
         shown_numbers.append(found[is_shown])
         num_shown += len(shown[-1].docs)
         if num_shown >= num_hits:
-            return _joined(shown).take(slice(0, num_hits)), np.concatenate(shown_numbers)[:num_hits]
+            return _concatenated(shown).take(slice(0, num_hits)), np.concatenate(shown_numbers)[
+                :num_hits
+            ]
         is_full = used >= limit
         is_full[0] = False
         if by_match is None:
@@ -295,7 +297,7 @@ def select_best(
         num_selected *= _GROWTH
 
 
-def _joined(parts: Sequence[Hits]) -> Hits:
+def _concatenated(parts: Sequence[Hits]) -> Hits:
     """Return hits of several rounds as one."""
     if len(parts) == 1:
         return parts[0]

@@ -1,11 +1,9 @@
-"""The best k matches of one segment, by any order: level by level, later levels for ties only.
-
-    keys of all candidates ─▶ k-th smallest T ─▶ below T: in        equal to T: candidates of the
-                                                                     next level, for the rest of k
+"""The best k matches of one segment, by any order: level by level (`selection_by_levels`).
 
 Mostly the first sort key says enough to leave nearly all matches out before any key is computed: a
 field's documents are kept in its order (`Permutation`), and where many documents match, walking it
-finds k of them in few steps. Scores are computed late if they only break ties of the first key.
+(`permutation_walk`) finds k of them in few steps. Scores are computed late if they only break ties
+of the first key.
 
 A cursor (`after`) leaves out whatever does not come after the hit that it names, by the same
 levels.
@@ -18,15 +16,14 @@ levels.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import kernel
-from common.kernels.top_k_heap import replace_least
-from common.kernels.types import U64, BoolArray, I64Array, U32Array, U64Array, int64, uint64
 from shard.collect.top_hits.hits_and_sort_values import column_of
+from shard.collect.top_hits.permutation_walk import is_first_run_long, length_of_runs, walk
+from shard.collect.top_hits.selection_by_levels import choose, split_by
 from shard.collect.top_hits.sort_levels import (
     FieldLevel,
     Level,
@@ -40,7 +37,6 @@ from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.joint_orders import Direction, joint_order
 from shard.segment.columns.number_columns import split_number
 from shard.segment.columns.sort_columns import MISSING_KEY, Permutation, SortColumn
-from shard.segment.doc_sets import has_bit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,8 +44,6 @@ if TYPE_CHECKING:
     from common.protocol.messages import SearchRequest, SortKey
     from shard.segment.snapshot import SegmentView, Snapshot
 
-_HEAP_MAX = 128
-"""Up to this k, a heap finds the k-th smallest key: one pass, with hardly a misprediction."""
 _WALK_STEPS_MAX = 3
 """A permutation is walked if that should visit at most this many documents per match. A step takes
 a fifth to a third of the time of a random read of a match's key.
@@ -62,110 +56,6 @@ _FOUND_SHARE = 4
 """Where a walk finds more than one of this many matches, comparing keys takes less time."""
 _SCORED_FEW = 256
 """Up to this many matches are scored without comparing further keys."""
-_BLOCK_KEYS = 64
-_ALL_ONES = uint64(MISSING_KEY)
-_TOP_BIT = uint64(1 << 63)
-_LEAST = np.iinfo(np.int64).min
-
-
-@kernel
-def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
-    """Return the k-th smallest of more than k keys: the k-th greatest of all inverted ones."""
-    heap = np.full(k, int64(_LEAST))
-    kth = _ALL_ONES
-    for key in keys:
-        if key < kth:
-            replace_least(heap, k, int64(~key ^ _TOP_BIT))
-            kth = ~(uint64(heap[0]) ^ _TOP_BIT)
-    return kth
-
-
-@kernel(allocates=False)
-def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) -> tuple[int, int]:
-    """Write the positions of the keys below a threshold, and of those equal to it.
-
-    Both arrays need room for one more. Mostly few keys are as small, so whole blocks are passed
-    over; in others the writes are unconditional and the numbers advance if they count: no branch.
-    """
-    num_below = 0
-    num_equal = 0
-    for start in range(0, len(keys), _BLOCK_KEYS):
-        end = min(start + _BLOCK_KEYS, len(keys))
-        num_small = 0
-        for position in range(start, end):
-            num_small += keys[position] <= threshold
-        if num_small == 0:
-            continue
-        for position in range(start, end):
-            below[num_below] = position
-            num_below += keys[position] < threshold
-            equal[num_equal] = position
-            num_equal += keys[position] == threshold
-    return num_below, num_equal
-
-
-@kernel
-def _walk(
-    permutation: Permutation,
-    bitset: U64Array,
-    k: int,
-    is_backward: bool,
-    takes_first: bool,
-    steps_max: int,
-    found: U32Array,
-) -> int:
-    """Write the matching documents among the first of a permutation, at least k of them.
-
-    Runs of equal keys are visited from the first to the last, or from the last to the first; within
-    a run documents ascend. With `takes_first`, that order breaks ties between equal keys; otherwise
-    the run that holds the k-th is walked to its end, so that a later level can break them.
-
-    Returns:
-        How many were found, or -1 if that takes more steps, or more of `found`, than there are.
-    """
-    docs, is_first = permutation
-    count = 0
-    num_steps = 0
-    at = len(docs) if is_backward else 0
-    while count < k and (at > 0 if is_backward else at < len(docs)):
-        # Backward: find the start of the run before.
-        start = at
-        if is_backward:
-            start -= 1
-            while not is_first[start]:
-                start -= 1
-            at = start
-        while True:
-            if count == k and takes_first:
-                return count
-            # Out of luck: the caller compares keys instead.
-            if num_steps >= steps_max or count == len(found):
-                return -1
-            doc = docs[at]
-            if has_bit(bitset, doc):
-                found[count] = doc
-                count += 1
-            num_steps += 1
-            at += 1
-            if at == len(docs) or is_first[at]:
-                break
-        if is_backward:
-            at = start
-    return count if count >= k else -1
-
-
-@kernel(allocates=False)
-def _length_of_runs(is_first: BoolArray, count: int, is_backward: bool) -> int:
-    """Return the length of the first, or last, whole runs that have at least `count` documents."""
-    size = len(is_first)
-    length = count
-    if is_backward:
-        while not is_first[size - length]:
-            length += 1
-    else:
-        while length < size and not is_first[length]:
-            length += 1
-    return length
 
 
 class Best(NamedTuple):
@@ -229,7 +119,7 @@ class SegmentOrder:
         positions = None
         if request.after is not None:
             positions = self._positions_after(levels, request.after, matches.count)
-        chosen = _choose(levels, matches.count, positions, k)
+        chosen = choose(levels, matches.count, positions, k)
         return Best(matches, chosen, levels, is_in_order)
 
     def _levels(self, ordinal: int, matches: Matches) -> list[Level]:
@@ -281,7 +171,7 @@ class SegmentOrder:
         docs = first.docs
         if len(docs) > max(k, _SCORED_FEW):
             before_score = itertools.takewhile(_is_no_score, self._levels(ordinal, first))
-            below, ties, _ = _split_by(before_score, len(docs), None, k, _SCORED_FEW)
+            below, ties, _ = split_by(before_score, len(docs), None, k, _SCORED_FEW)
             if ties is not None:
                 docs = docs[np.concatenate([*below, ties])]
         docs = np.sort(docs)
@@ -313,10 +203,12 @@ class SegmentOrder:
             return matches, False
         if not len(permutation.docs) and is_ordered_within:
             return self._first_by_place(matches, k), True
-        if not is_ordered_within and _is_first_run_long(permutation, is_backward):
+        if not is_ordered_within and is_first_run_long(
+            permutation, is_backward, len(permutation.is_first) // _FOUND_SHARE
+        ):
             return matches, False
         found = np.empty(count // _FOUND_SHARE, np.uint32)
-        num_found = _walk(
+        num_found = walk(
             permutation,
             matches.bitset,
             k,
@@ -400,13 +292,6 @@ class SegmentOrder:
         return values
 
 
-def _is_first_run_long(permutation: Permutation, is_backward: bool) -> bool:
-    """Return whether too many documents share the first, or last, key for a walk to pay off."""
-    is_first = permutation.is_first
-    length = len(is_first) // _FOUND_SHARE
-    return not is_first[-length:].any() if is_backward else not is_first[1 : length + 1].any()
-
-
 def first_docs_by(
     snapshot: Snapshot, view: SegmentView, key: SortKey, count: int
 ) -> NDArray[np.uint32] | None:
@@ -428,7 +313,7 @@ def first_docs_by(
     permutation = column.permutation()
     if permutation is None or len(permutation.docs) <= count:
         return None
-    length = _length_of_runs(permutation.is_first, count, key.is_descending)
+    length = length_of_runs(permutation.is_first, count, key.is_descending)
     if length > 2 * count:
         return None
     docs = permutation.docs
@@ -449,52 +334,3 @@ def are_places_ascending(view: SegmentView) -> bool:
     """Return whether the documents of a segment are in order of their insertion numbers."""
     is_ascending: bool = view.segment.meta["places_ascending"]
     return is_ascending
-
-
-def _choose(
-    levels: Sequence[Level], count: int, positions: NDArray[np.int64] | None, k: int
-) -> NDArray[np.int64]:
-    """Return the positions of the best k of some matches (all if None), in any order."""
-    below, ties, num_left = _split_by(levels, count, positions, k)
-    if ties is None:
-        return np.arange(count)
-    return np.concatenate([*below, ties[:num_left]]) if below else ties[:num_left]
-
-
-def _split_by(
-    levels: Iterable[Level],
-    count: int,
-    positions: NDArray[np.int64] | None,
-    k: int,
-    enough: int = 0,
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64] | None, int]:
-    """Return which of some matches (all if None) are the best k by some levels, as far as known.
-
-    Further levels are compared only while more than `enough` matches tie.
-
-    Returns:
-        (positions of those that are; positions of those that tie for the others, in their given
-        order, None: all matches; how many others there are).
-    """
-    below: list[NDArray[np.int64]] = []
-    ties = positions
-    for level in levels:
-        num_candidates = count if ties is None else len(ties)
-        if num_candidates <= max(k, enough):
-            break
-        keys = level.keys(ties)
-        threshold = _kth_smallest(keys, k)
-        less = np.empty(k + 1, np.int64)
-        equal = np.empty(num_candidates + 1, np.int64)
-        num_less, num_equal = _split_at(keys, threshold, less, equal)
-        less, equal = less[:num_less], equal[:num_equal]
-        # Keys below the threshold are in; ties are decided by the next level.
-        below.append(less if ties is None else ties[less])
-        ties = equal if ties is None else ties[equal]
-        k -= num_less
-    return below, ties, k
-
-
-def _kth_smallest(keys: NDArray[np.uint64], k: int) -> Any:
-    """Return the k-th smallest of more than k keys."""
-    return _kth_smallest_heap(keys, k) if k <= _HEAP_MAX else np.partition(keys, k - 1)[k - 1]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.collect.top_hits import hits_and_sort_values as hits_module
-from shard.collect.top_hits import segment_top_k
+from shard.collect.top_hits import segment_top_k, selection_by_levels
 from shard.collect.top_hits.hits_and_sort_values import Hits, packed_sort_values, sort_values
 from shard.collect.top_hits.sort_levels import FieldLevel
 from shard.collect.top_hits.top_k import select_hits
@@ -267,7 +267,7 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
         select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     BACKGROUND_TASKS.run_all()
     expected = [row[1] for row in expected_order(world, (key,), None, False)]
-    monkeypatch.setattr(segment_top_k, "_kth_smallest_heap", None)
+    monkeypatch.setattr(selection_by_levels, "_kth_smallest_heap", None)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     assert records(hits) == expected[:10]
 
@@ -397,7 +397,7 @@ def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
 
 def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by the simulation: with a sort key, `per_page: 0` made kernels write past arrays."""
-    monkeypatch.setattr(segment_top_k, "_kth_smallest_heap", None)
+    monkeypatch.setattr(selection_by_levels, "_kth_smallest_heap", None)
     world = World([{"year": 2}, {"year": 1}])
     hits = select_hits(world.snapshot, all_matches(world, None), request((SortKey("year"),)), 0)
     assert records(hits) == []
