@@ -221,9 +221,9 @@ class _ExpressionParser:
                 )
         match operator.text:
             case "=":
-                return AnyOf(field, (self._key(),))
+                return AnyOf(field, self._keys())
             case "!=":
-                return Not(AnyOf(field, (self._key(),)))
+                return Not(AnyOf(field, self._keys()))
             case "<" | "<=":
                 return Range(field, upper=self._bound(), is_upper_open=operator.text == "<")
             case ">" | ">=":
@@ -280,15 +280,15 @@ class _ExpressionParser:
         self._tokens.expect_operator("[")
         if self._tokens.take_operator("]"):
             return ()
-        keys = [self._listed()]
+        keys = [*self._listed()]
         while self._tokens.take_operator(","):
-            keys.append(self._listed())
+            keys += self._listed()
         self._tokens.expect_operator("]")
         return tuple(keys)
 
-    def _listed(self) -> str:
+    def _listed(self) -> tuple[str, ...]:
         self._count_towards_limit(self._tokens.next)
-        return self._key()
+        return self._keys()
 
     def _field(self) -> str:
         token = self._tokens.take()
@@ -302,10 +302,14 @@ class _ExpressionParser:
             shown = self._limits.shown("filter_conditions_max")
             raise invalid_filter(f"more than {shown} conditions and listed values", token.position)
 
-    def _key(self) -> str:
+    def _keys(self) -> tuple[str, ...]:
+        """Read a value; a bare integer beyond those that items have is a text of digits, too."""
         token = self._tokens.take_value()
         value = token.value
-        return token.text if isinstance(value, str) else facet_key(value) or token.text
+        if isinstance(value, str):
+            return (token.text,)
+        key = facet_key(value) or token.text
+        return (key, token.text) if token.is_long_integer and key != token.text else (key,)
 
     def _bound(self) -> int | float | str:
         return self._tokens.take_value().value

@@ -58,11 +58,16 @@ class FilterToken(Struct, frozen=True):
         return _NUMBER.match(self.text) is not None
 
     @property
+    def is_long_integer(self) -> bool:
+        """Whether this is a bare integer that no item has: parcels have numbers of 22 digits."""
+        digits = self.text.removeprefix("-")
+        return isinstance(self.value, float) and digits.isdecimal()
+
+    @property
     def value(self) -> int | float | str:
         """A bare word that is a number as a number, anything else as text.
 
-        An integer stays an integer within the range that items have (as the JSON decoder reads
-        them); greater ones become doubles, as they do in items.
+        An integer stays an integer within the range that items have; greater ones become doubles.
         """
         if self.kind == "word" and (number_parts := _NUMBER.match(self.text)):
             if number_parts["fraction"] is None and len(self.text) <= _INTEGER_CHARS_MAX:

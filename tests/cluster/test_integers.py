@@ -65,6 +65,21 @@ def test_integers_of_elements_order_items_exactly(client: Any, index: Index) -> 
     assert index.ids(sort="v.n:desc", **same) == [*ascending[::-1], 99]
 
 
+def test_digits_beyond_64_bits_are_a_text(index: Index) -> None:
+    """No item has such an integer: parcels, accounts and cards with so many digits are texts."""
+    parcel = "9400111899223197428490"
+    index.configure({"aggregations": {"parcel": {}}})
+    texts = [{"id": i, "parcel": digits, "own": digits} for i, digits in enumerate((parcel, "12"))]
+    index.put([*texts, {"id": parcel, "parcel": float(parcel)}])
+
+    for field, found in (("parcel", [0, parcel]), ("own", [0]), ("id", [parcel])):
+        assert index.ids(filter=f"{field} = {parcel}") == found
+        assert index.ids(filter=f"{field} IN [7, {parcel}]") == found
+        others = [one for one in (0, 1, parcel) if one not in found]
+        assert index.ids(filter=f"{field} != {parcel}") == others
+    assert index.ids(filter=f'parcel = "{parcel}"') == [0]
+
+
 @pytest.mark.timeout(1_800)
 @settings(max_examples=settings().max_examples // 12, phases=_PHASES, deadline=None)
 @given(st.data())
