@@ -39,13 +39,9 @@ from coordinator.algolia.unsupported_parameters import (
     check_unsupported,
     is_known,
 )
+from coordinator.parameters.facet_specs import facet_spec
 from coordinator.parameters.filter_objects import scalar_fields_of
-from coordinator.parameters.parsed_parameters import (
-    FacetParameters,
-    NamedField,
-    SearchParameters,
-    facet_spec,
-)
+from coordinator.parameters.parsed_parameters import FacetParameters, NamedField, SearchParameters
 from coordinator.parameters.request_decoding import RawParameters, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 

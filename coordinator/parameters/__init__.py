@@ -9,7 +9,8 @@ parameter_table     every parameter, once; parameter_row: one of them; their JSO
 draft_from_parameters  runs the readers of the given parameters; mistakes: collects what is wrong
 search_draft        what has been read so far
 parameters_from_draft  draft → typed, with the index's defaults
-parsed_parameters   the results; field_needs: what they need of the fields that they name
+parsed_parameters   the results; their parts about facets: facet_specs; field_needs: what they need
+                    of the fields that they name
 
 readers_by_parameter  one function per parameter
 value_parsers       integers, names, fields, …: values that several parameters take

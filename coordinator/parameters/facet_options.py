@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.search_option_parsers import parse_facet_sort
-from coordinator.parameters.parsed_parameters import FacetSummary
+from coordinator.parameters.facet_specs import FacetSummary
 from coordinator.parameters.value_parsers import (
     Mistake,
     check_field,

@@ -15,8 +15,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from common.limits import Limits
+from coordinator.parameters.facet_specs import CubeSpec
 from coordinator.parameters.geo import read_metres, read_point
-from coordinator.parameters.parsed_parameters import CubeSpec
 from coordinator.parameters.value_parsers import (
     Mistake,
     check_bounds,

@@ -18,6 +18,7 @@ from common.index_configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import FilterClause, elements_of
 from common.query_syntax_tree import And, AnyOf, Filter, Not, Or, Same, Under
+from coordinator.parameters.facet_specs import level_of
 from coordinator.parameters.filter_objects import (
     OBJECT_KEYS,
     FilterObjects,
@@ -27,7 +28,6 @@ from coordinator.parameters.filter_objects import (
 )
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.parameters_of_other_engines import MISPLACED
-from coordinator.parameters.parsed_parameters import level_of
 from coordinator.parameters.sort_keys import geo_field_of
 from coordinator.parameters.value_parsers import Mistake, check_field, text
 

@@ -9,14 +9,9 @@ from msgspec import structs
 from common.nearest_name import GUESSES_MAX, did_you_mean
 from common.protocol.messages import RangeRequest, SortKey
 from common.search_option_parsers import ALL_FIELDS
+from coordinator.parameters.facet_specs import FacetSpec, facet_spec
 from coordinator.parameters.highlight_options import highlight_request
-from coordinator.parameters.parsed_parameters import (
-    PER_PAGE_DEFAULT,
-    FacetSpec,
-    NamedField,
-    SearchParameters,
-    facet_spec,
-)
+from coordinator.parameters.parsed_parameters import PER_PAGE_DEFAULT, NamedField, SearchParameters
 from coordinator.parameters.searched_fields import not_searched, unsearched
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from common.index_configuration import IndexConfiguration
 from common.limits import Limits
 from common.nearest_name import did_you_mean
 from coordinator.parameters.draft_from_parameters import ParameterReader
+from coordinator.parameters.facet_specs import facet_spec
 from coordinator.parameters.parameter_table import (
     EXPLAIN_BY_NAME,
     FACET_BY_NAME,
@@ -41,7 +42,6 @@ from coordinator.parameters.parsed_parameters import (
     NamedSearch,
     SearchParameters,
     SuggestParameters,
-    facet_spec,
 )
 from coordinator.parameters.request_decoding import RawParameters
 from coordinator.parameters.value_parsers import Mistake, check_members, integer, object_of

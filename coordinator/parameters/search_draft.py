@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from common.index_configuration import FacetConfiguration, IndexConfiguration
     from common.limits import Limits
     from coordinator.parameters.facet_options import FacetOptions
-    from coordinator.parameters.parsed_parameters import CubeSpec
+    from coordinator.parameters.facet_specs import CubeSpec
 
 
 class SearchDraft:

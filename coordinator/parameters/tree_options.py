@@ -13,8 +13,8 @@ from typing import Any, Final
 from common.index_configuration import TREE_LEVELS_MAX, Hierarchy, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import RangeRequest
+from coordinator.parameters.facet_specs import TreeSpec, with_ancestors
 from coordinator.parameters.filter_clauses import Conditions
-from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
 from coordinator.parameters.request_decoding import QueryText
 from coordinator.parameters.value_parsers import (
     Mistake,

@@ -23,7 +23,8 @@ from msgspec import Struct, structs
 from common.errors import InvalidRequest
 from common.process.cooperative_scheduler import run_to_completion
 from common.protocol.messages import RangeRequest
-from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.parameters.facet_specs import FacetSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_result_types import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.facet_value_collation import text_key

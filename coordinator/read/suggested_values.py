@@ -14,12 +14,8 @@ from msgspec import structs
 
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
-from coordinator.parameters.parsed_parameters import (
-    BucketOrder,
-    FacetSpec,
-    KeyTypos,
-    SearchParameters,
-)
+from coordinator.parameters.facet_specs import BucketOrder, FacetSpec, KeyTypos
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import Retrieval, SearchOutcome
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache

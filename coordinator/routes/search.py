@@ -22,12 +22,9 @@ from coordinator.http.result_bodies import (
 )
 from coordinator.http.routing import RouteTable
 from coordinator.http.security.api_keys import Action
+from coordinator.parameters.facet_specs import without_zeros
 from coordinator.parameters.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.parameters.parsed_parameters import (
-    FacetParameters,
-    SearchParameters,
-    without_zeros,
-)
+from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.parameters.request_decoding import decode_search, query_parameters
 from coordinator.parameters.request_parsing import parse_facet, parse_search
 from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX

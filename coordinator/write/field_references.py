@@ -19,8 +19,8 @@ from common.query_syntax_tree import Filter
 from common.search_option_parsers import ALL_FIELDS, parse_weighted_field
 from common.value_kinds_and_facet_keys import ValueKind
 from coordinator.parameters.curation_rule_evaluation import CompiledRule
+from coordinator.parameters.facet_specs import with_ancestors
 from coordinator.parameters.filter_objects import scalar_fields_of, tested_fields_of
-from coordinator.parameters.parsed_parameters import with_ancestors
 
 _ALGOLIA_LISTS: Final = (
     "attributesToRetrieve",

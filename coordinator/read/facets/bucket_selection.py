@@ -17,7 +17,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from coordinator.parameters.parsed_parameters import BucketOrder, FacetSpec, SearchParameters
+from coordinator.parameters.facet_specs import BucketOrder, FacetSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_value_collation import text_key
 from coordinator.read.facets.global_ordinals import FacetValues, Order
 from coordinator.read.facets.greatest_counts import list_at_least, select_greatest

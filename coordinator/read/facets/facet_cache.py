@@ -28,7 +28,7 @@ from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.shard_responses import ShardResponses
-from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.parameters.facet_specs import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.global_ordinals import FacetValues, Numbering, renumbered
 from coordinator.read.facets.summed_counts import MergedCounts

@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 from common.protocol.messages import FacetRequest
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.cluster.shard_responses import ShardResponses
-from coordinator.parameters.parsed_parameters import ALL_LIVE, FacetSpec, SearchParameters
+from coordinator.parameters.facet_specs import ALL_LIVE, FacetSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.global_ordinals import Numbering
 

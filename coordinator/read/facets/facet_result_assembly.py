@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.parameters.facet_specs import FacetSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import (
     NONE_SELECTED,
     Bucket,

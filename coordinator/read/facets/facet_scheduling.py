@@ -24,12 +24,8 @@ from common.process.cooperative_scheduler import LoopScheduler, run_to_completio
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
 from coordinator.cluster.all_shards import Cluster
-from coordinator.parameters.parsed_parameters import (
-    FacetParameters,
-    FacetSpec,
-    KeyTypos,
-    SearchParameters,
-)
+from coordinator.parameters.facet_specs import FacetSpec, KeyTypos
+from coordinator.parameters.parsed_parameters import FacetParameters, SearchParameters
 from coordinator.read.facets.bucket_selection import (
     NONE_SELECTED,
     Bucket,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.value_kinds_and_facet_keys import INTEGER_MAX, INTEGER_MIN
-from coordinator.parameters.parsed_parameters import FacetSpec
+from coordinator.parameters.facet_specs import FacetSpec
 from coordinator.read.facets.facet_result_types import FacetStats
 from coordinator.read.facets.global_ordinals import FacetValues
 from coordinator.read.facets.range_merging import finite

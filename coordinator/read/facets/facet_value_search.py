@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from common.analysis.analyzer import Analyzer
 from common.analysis.typo_budget import typo_budget
 from common.deadline import NEVER, Deadline
-from coordinator.parameters.parsed_parameters import KeyTypos
+from coordinator.parameters.facet_specs import KeyTypos
 from coordinator.read.facets.folded_facet_key_matching import (
     KeyWords,
     fold_keys,

@@ -27,7 +27,8 @@ from common.protocol.messages import (
     SearchResponse,
 )
 from coordinator.cluster.shard_responses import ShardResponses
-from coordinator.parameters.parsed_parameters import CubeSpec, SearchParameters
+from coordinator.parameters.facet_specs import CubeSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_count_plan import value_request
 from coordinator.read.facets.facet_result_types import CubeResult, FacetResult
 from coordinator.read.facets.range_merging import edge_of, range_buckets

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coordinator.cluster.shard_responses import ShardResponses
-from coordinator.parameters.parsed_parameters import TreeSpec, with_ancestors
+from coordinator.parameters.facet_specs import TreeSpec, with_ancestors
 
 
 def merge_trees(

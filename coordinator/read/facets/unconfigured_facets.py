@@ -18,7 +18,8 @@ from common.key_arena import KeyArena
 from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.cluster.shard_responses import ShardResponses
-from coordinator.parameters.parsed_parameters import FacetSpec, SearchParameters
+from coordinator.parameters.facet_specs import FacetSpec
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.bucket_selection import listed_buckets
 from coordinator.read.facets.facet_result_assembly import facet_result
 from coordinator.read.facets.facet_result_types import FacetResult

@@ -14,8 +14,8 @@ from common.index_configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest_name import did_you_mean
 from common.protocol.messages import StatisticsResponse
 from common.value_kinds_and_facet_keys import ValueKind
+from coordinator.parameters.facet_specs import with_ancestors
 from coordinator.parameters.field_needs import NUMBERS
-from coordinator.parameters.parsed_parameters import with_ancestors
 
 _GUESSES_REMEMBERED_MAX: Final = 256
 

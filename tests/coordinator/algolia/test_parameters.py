@@ -29,7 +29,7 @@ from coordinator.algolia.search_request import (
 )
 from coordinator.algolia.settings_translation import changed, shown
 from coordinator.algolia.unsupported_parameters import IGNORED, UNSUPPORTED
-from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.parameters.facet_specs import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.search_results import SearchResult, ShardSummary, Timings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
-from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.parameters.facet_specs import BucketOrder
 from coordinator.read.facets.bucket_selection import Bucket
 from coordinator.read.facets.facet_cache import FacetCache
 

@@ -22,12 +22,8 @@ from common.protocol.messages import RangeCounts
 from common.protocol.packed_counts import EVERY
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.searched_state import SearchedState
-from coordinator.parameters.parsed_parameters import (
-    BucketOrder,
-    FacetSpec,
-    FacetSummary,
-    SearchParameters,
-)
+from coordinator.parameters.facet_specs import BucketOrder, FacetSpec, FacetSummary
+from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets import facet_scheduling
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan

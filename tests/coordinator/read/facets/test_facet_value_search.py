@@ -16,7 +16,7 @@ from common.analysis.typo_budget import typo_budget
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 from common.key_arena import KeyArena
-from coordinator.parameters.parsed_parameters import KeyTypos
+from coordinator.parameters.facet_specs import KeyTypos
 from coordinator.read.facets import facet_value_search as module
 from coordinator.read.facets.facet_value_search import accept_keys
 from coordinator.read.facets.folded_facet_key_matching import KeyWords, fold_keys

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from common.facet_dictionary import FacetDictionary
 from common.key_arena import KeyArena
 from common.protocol.messages import FacetCounts, SearchResponse
-from coordinator.parameters.parsed_parameters import BucketOrder
+from coordinator.parameters.facet_specs import BucketOrder
 from coordinator.read.facets import bucket_selection as module
 from coordinator.read.facets import global_ordinals, summed_counts
 from coordinator.read.facets.bucket_selection import next_buckets, num_buckets, page_of_buckets

@@ -11,7 +11,7 @@ import pytest
 
 from common.index_configuration import TREE_LEVELS_MAX
 from common.protocol.messages import RangeCounts
-from coordinator.parameters.parsed_parameters import TreeSpec
+from coordinator.parameters.facet_specs import TreeSpec
 from coordinator.read.facets.tree_merging import merge_trees
 
 _REQUEST: Any = None
