@@ -4,8 +4,8 @@ A request, in the order of its steps:
 
     app                listens, serves, stops; listening: on every address of a host
     aiohttp_connections  connections, by aiohttp; their number is bounded
-    request            head and body of one request; compressed bodies:
-                       request_decompression
+    request            head and body of one request: content_types, body_limits; compressed
+                       bodies: request_decompression
     middleware         what every request goes through before and after its route
     reader_coordinator_forwarding  where a reader passes a request on to the owner, by
                        reader_coordinator_messages

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
@@ -39,10 +39,11 @@ from coordinator.algolia.unsupported_endpoints import reason_for
 from coordinator.catalog.index_names import check_index_name
 from coordinator.cluster.read_only_cluster_and_catalog import OwnerOnly
 from coordinator.http.api_description.route import Body
+from coordinator.http.body_limits import ByteBudget
+from coordinator.http.content_types import check_content_type
 from coordinator.http.endpoints_of_other_engines import page_instead
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
-from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Router, ServedRoute
 from coordinator.http.security.api_keys import ANYBODY, Action
@@ -82,29 +83,6 @@ SEQ: Final = "X-Seq"
 this entry has the change. (The body of a response to a change of items has its own.)"""
 
 
-def _number(request: Request, name: str) -> int | None:
-    """Return the number in a header; None without it.
-
-    Raises:
-        InvalidRequest: it is not one.
-    """
-    text = request.headers.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise InvalidRequest(
-            f"{name} must be a whole number, not {text[:40]!r}", code="bad_request"
-        )
-    return int(text)
-
-
-_CONTENT_ADVICE: Final = {
-    "": "; curl takes it as -H 'Content-Type: application/json'",
-    "application/x-www-form-urlencoded": "; curl takes it as -H 'Content-Type: application/json'",
-    "multipart/form-data": "; a file is the body itself: curl --data-binary @FILE, not -F",
-    "text/csv": "; the command facetd load reads CSV",
-}
-"""What helps with a content type that is not accepted, after those that are."""
 ALGOLIA_KEY: Final = istr("X-Algolia-API-Key")
 
 
@@ -499,31 +477,22 @@ def algolia_key(request: Request) -> str | None:
     return key
 
 
+def _number(request: Request, name: str) -> int | None:
+    """Return the number in a header; None without it.
+
+    Raises:
+        InvalidRequest: it is not one.
+    """
+    text = request.headers.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InvalidRequest(
+            f"{name} must be a whole number, not {text[:40]!r}", code="bad_request"
+        )
+    return int(text)
+
+
 def shown_path(request: Request) -> str:
     """Return the request's path for logs: bounded in length, and without the search terms."""
     return request.target.partition("?")[0][:500].encode("utf-8", "replace").decode()
-
-
-@lru_cache(maxsize=64)  # clients send few; a client that sends many evicts only these
-def check_content_type(body: Body, header: str) -> None:
-    """Check that a route with such a body accepts a Content-Type.
-
-    A JSON route accepts nothing but JSON: browsers send `text/plain` from any page without a
-    preflight. A stream without a type comes from a script, not from a browser's form.
-
-    Raises:
-        UnsupportedMediaType: names the accepted types.
-    """
-    media_type, charset = parse_content_type(header)
-    is_known = (
-        media_type in body.value
-        or (body is Body.STREAM and not media_type)
-        or (media_type.startswith("application/") and media_type.endswith("+json"))
-    )
-    if not is_known:
-        raise UnsupportedMediaType(
-            f"content type {media_type[:80]!r} is not accepted here; send "
-            f"{' or '.join(filter(None, body.value))}{_CONTENT_ADVICE.get(media_type, '')}"
-        )
-    if charset not in ("utf-8", "utf8", "us-ascii"):
-        raise UnsupportedMediaType(f"charset {charset[:40]!r} is not accepted; send utf-8")

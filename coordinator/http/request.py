@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import hdrs
 from aiohttp.client_exceptions import ClientPayloadError
@@ -27,9 +27,9 @@ from common.errors import (
     InvalidRequest,
     PayloadTooLarge,
     ServiceError,
-    Unavailable,
 )
 from common.json.item_scanner import BYTE_ORDER_MARK
+from coordinator.http.body_limits import ByteBudget, ByteLimit
 from coordinator.http.request_decompression import inflated, inflater_of
 from coordinator.http.security.api_keys import NOBODY, Caller
 from coordinator.parameters.request_decoding import decode_component
@@ -56,25 +56,6 @@ class ExpectationFailed(ServiceError):
 
     http_status = 417
     default_code = "expectation_failed"
-
-
-class ContentType(NamedTuple):
-    """A Content-Type header, in lower case."""
-
-    media_type: str
-    """Empty if absent."""
-    charset: str
-    """utf-8 if absent."""
-
-
-def parse_content_type(header: str) -> ContentType:
-    """Parse a Content-Type header."""
-    media_type, *parameters = header.split(";")
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return ContentType(media_type.strip().lower(), value.strip().strip('"').lower())
-    return ContentType(media_type.strip().lower(), "utf-8")
 
 
 class ClientConnection(Protocol):
@@ -445,49 +426,6 @@ class Request:
             # until the garbage collector comes, which in an idle process is never.
             error.__traceback__ = None
             raise ConnectionResetError("the client is gone") from None
-
-
-class ByteLimit:
-    """A limit on bytes, with its name for error messages."""
-
-    __slots__ = ("limits", "name", "value")
-
-    def __init__(self, limits: Limits, name: str) -> None:
-        self.limits = limits
-        self.name = name
-        self.value: int = getattr(limits, name)
-
-
-class ByteBudget:
-    """Memory shared by the bodies of all requests.
-
-    Args:
-        bytes_max: of all bodies together.
-    """
-
-    __slots__ = ("bytes_max", "bytes_used")
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.bytes_used = 0
-
-    def take(self, num_bytes: int) -> None:
-        """Take a share.
-
-        Raises:
-            Unavailable: code overloaded; nothing was taken.
-        """
-        if self.bytes_used + num_bytes > self.bytes_max:
-            raise Unavailable(
-                f"all bodies together have more than {self.bytes_max} bytes (limit "
-                "bytes_in_flight_max); send this one again shortly",
-                code="overloaded",
-            )
-        self.bytes_used += num_bytes
-
-    def give_back(self, num_bytes: int) -> None:
-        """Release a share."""
-        self.bytes_used -= num_bytes
 
 
 def origin_form(target: str) -> str:

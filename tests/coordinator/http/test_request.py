@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest, Unavailable
-from coordinator.http.request import ByteBudget, origin_form
+from coordinator.http.body_limits import ByteBudget
+from coordinator.http.request import origin_form
 from coordinator.http.request_decompression import (
     COMPRESSED_PART_BYTES,
     GZIP_MEMBERS_MAX,
