@@ -66,5 +66,16 @@ class FacetPages:
             seq=horizon,
             shards=ShardSummary(self._services.cluster.num_shards, len(outcome.answers)),
             timings=outcome.timings(started),
-            warnings=warnings,
+            warnings=(*warnings, *_pattern_warnings(parameters, total)),
         )
+
+
+def _pattern_warnings(parameters: FacetParameters, total: int) -> tuple[str, ...]:
+    """Return what a pattern that no value has was probably to be: a text of items, or of values."""
+    pattern = parameters.key_pattern
+    if total or not pattern or "*" in pattern:
+        return ()
+    return (
+        f"no value is {pattern!r}: here, query is a pattern of whole values, such as '*war*'; "
+        "search_query is a text of the items, facet_query the beginning of a value",
+    )

@@ -281,6 +281,19 @@ def test_known_fields_and_whole_items_are_no_warning(films: Index) -> None:
     assert warnings == ["facet_fields names 'tgas', which is not a facet; did you mean tags?"]
 
 
+def test_a_pattern_that_no_value_of_a_facet_has_says_what_a_text_is(films: Index) -> None:
+    def warnings(**asked: str) -> list[str]:
+        meta = films.get("facet", name="tags", **asked).json["meta"]
+        return list(meta.get("warnings", []))
+
+    (said,) = warnings(query="godfather")
+    assert said.startswith("no value is 'godfather': here, query is a pattern of whole values")
+    assert "search_query is a text of the items" in said
+    assert not warnings(query="godfather*")
+    assert not warnings(query="Drama")
+    assert not warnings(facet_query="godfather")
+
+
 @pytest.mark.parametrize(
     ("asked", "compared"),
     [

@@ -196,6 +196,9 @@ def _convert(properties: dict[str, Any], imported: ImportedIndex) -> None:
     texts: list[str] = []
     dynamic: list[str] = []
     _walk(properties, "", facets, texts, dynamic, imported)
+    for target in _copy_targets(properties):  # no item has them
+        facets.pop(target, None)
+        texts = [path for path in texts if path != target]
     if facets:
         imported.configuration["aggregations"] = facets
     if texts:
@@ -206,6 +209,16 @@ def _convert(properties: dict[str, Any], imported: ImportedIndex) -> None:
             f"{', '.join(dict.fromkeys(dynamic))}: mapped dynamically (text with a keyword); "
             "facets are proposed from the items"
         )
+
+
+def _copy_targets(properties: dict[str, Any]) -> set[str]:
+    """Return the fields that the engine fills from others, which no source of a hit has."""
+    targets: set[str] = set()
+    for field in properties.values():
+        named = field.get("copy_to", ())
+        targets.update([named] if isinstance(named, str) else named)
+        targets |= _copy_targets(field.get("properties", {}))
+    return targets
 
 
 def _properties(mapping: dict[str, Any]) -> dict[str, Any]:

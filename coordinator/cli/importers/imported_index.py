@@ -124,7 +124,11 @@ class ImportedIndex:
             )
         if self.num_vectors:
             found.append(f"{counted(self.num_vectors, 'item')} had embeddings, which are left out")
-        if self.num_no_points:
+        if self.num_no_points == 1:
+            found.append(
+                "1 value in a field of points is none: it is kept, and found by no distance"
+            )
+        elif self.num_no_points:
             found.append(
                 f"{self.num_no_points:,} values in fields of points are none: they are kept, and "
                 "found by no distance"

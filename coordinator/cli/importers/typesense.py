@@ -37,9 +37,15 @@ _KNOWN: Final = (
 )
 
 _OVERRIDE_PARTS: Final = (
-    *("id", "rule", "includes", "excludes"),
+    *("id", "rule", "includes", "excludes", "metadata"),
     *("effective_from_ts", "effective_to_ts", "filter_curated_hits", "stop_processing"),
 )
+
+_OVERRIDES_HERE: Final = {
+    "filter_by": "is the rule's filter here, as an expression: brand = Nike AND price < 100",
+    "rule.filter_by": "is the rule's when.filters here",
+    "sort_by": "is the sort of the request here",
+}
 
 
 def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex]:
@@ -222,7 +228,13 @@ def _convert_overrides(schema: dict[str, Any], imported: ImportedIndex) -> None:
         condition = one["rule"]
         left_out = [f"rule.{part}" for part in condition if part not in ("query", "match")]
         left_out += [part for part in one if part not in _OVERRIDE_PARTS and one[part]]
-        imported.notes += [f"{name}.{part}: has no equivalent here, left out" for part in left_out]
+        imported.notes += [
+            f"{name}.{part}: {_OVERRIDES_HERE.get(part, 'has no equivalent here, left out')}"
+            for part in left_out
+        ]
+        if "{" in str(condition.get("query", "")):
+            imported.notes.append(f"{name}: left out, its query stands for any value of a field")
+            continue
         if "query" not in condition or any(part.startswith("rule.") for part in left_out):
             imported.notes.append(f"{name}: left out, its condition is not only a query")
             continue
@@ -233,7 +245,8 @@ def _convert_overrides(schema: dict[str, Any], imported: ImportedIndex) -> None:
                 when[member] = datetime.fromtimestamp(one[timestamp], UTC).isoformat()
         pinned = [{"id": pin["id"], "position": pin["position"]} for pin in one.get("includes", ())]
         hidden = [hit["id"] for hit in one.get("excludes", ())]
-        parts = {part: value for part, value in (("pin", pinned), ("hide", hidden)) if value}
+        does = {"pin": pinned, "hide": hidden, "data": one.get("metadata")}
+        parts = {part: value for part, value in does.items() if value}
         if parts:
             rules.append({"name": str(one.get("id", "")), "when": when, **parts})
     if rules:

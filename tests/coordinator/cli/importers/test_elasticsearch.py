@@ -97,6 +97,20 @@ class TestElasticsearch:
         assert len(one.notes) == bool(noted)
         assert "".join(one.notes).startswith(noted)
 
+    @pytest.mark.parametrize("named", ["all", ["all", "tags"]])
+    def test_fields_that_others_are_copied_to_are_not_searched(
+        self, tmp_path: Path, named: Any
+    ) -> None:
+        """The items lack them, and a configuration that names them would be warned of."""
+        person = {"properties": {"name": {"type": "text", "copy_to": named}}}
+        fields = {"title": {"type": "text"}, "all": {"type": "text"}, "tags": {"type": "keyword"}}
+        mapping = {"mappings": {"properties": {"author": person, **fields}}}
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+        assert valid(one)["searchable_fields"] == ["author.name", "title"]
+        assert ("tags" in valid(one).get("aggregations", {})) is ("tags" not in named)
+
     def test_dynamic_strings_are_no_facets_until_the_items_say_so(self, tmp_path: Path) -> None:
         any_string = {
             "type": "text",

@@ -74,4 +74,4 @@ class TestPoints:
         )
 
         assert list(one.items()) == [{"id": "1", "where": "u2edk"}]
-        assert "1 values in fields of points are none" in one.remarks()[0]
+        assert "1 value in a field of points is none: it is kept" in one.remarks()[0]

@@ -61,7 +61,14 @@ def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
                 "excludes": [{"id": "9"}],
                 "effective_from_ts": 1_763_596_800,
                 "remove_matched_tokens": True,
+                "metadata": {"banner": "tv.webp"},
             },
+            {
+                "id": "brands",
+                "rule": {"query": "cheap {brand}", "match": "contains"},
+                "includes": [{"id": "7", "position": 1}],
+            },
+            {"id": "nike", "rule": {"filter_by": "brand:=Nike"}, "sort_by": "sold:desc"},
             {"id": "tags", "rule": {"tags": ["x"]}, "filter_by": "a:=1"},
         ],
     }
@@ -73,11 +80,15 @@ def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
             "when": {"query": {"contains": "tv"}, "from": "2025-11-20T00:00:00+00:00"},
             "pin": [{"id": "7", "position": 1}],
             "hide": ["9"],
+            "data": {"banner": "tv.webp"},
         }
     ]
     text = "\n".join(one.notes)
     assert "overrides.week.remove_matched_tokens: has no equivalent" in text
-    assert "overrides.tags.filter_by: has no equivalent" in text
+    assert "overrides.brands: left out, its query stands for any value of a field" in text
+    assert "overrides.nike.rule.filter_by: is the rule's when.filters here" in text
+    assert "overrides.nike.sort_by: is the sort of the request here" in text
+    assert "overrides.tags.filter_by: is the rule's filter here" in text
     assert "overrides.tags: left out, its condition is not only a query" in text
 
 
