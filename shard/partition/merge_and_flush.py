@@ -22,7 +22,6 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from common.errors import InternalError
 from common.process.fault_injection import fault
@@ -33,11 +32,12 @@ from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.builder.segment_merge import merge_segments
-from shard.segment.columns.columns_carried_over_merges import carry_columns, view_of_merged
+from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.text_ordinal_files import adopt_texts, texts_to_write
 from shard.segment.columns.text_ordinal_preparation import is_prepared, prepare_texts, set_prepared
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
+from shard.segment.merge_result import MergeResult
 from shard.segment.merge_state import MergeState
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -166,7 +166,6 @@ def _merge(
     is_file = is_flush or _belongs_in_file(partition, segments, num_docs)
     allocator = MergeAllocator(partition.folder) if is_file else IN_MEMORY
     state = MergeState.without(segments, dropped, allocator)
-    doc_maps = state.doc_maps
     is_copy = len(segments) == 1 and num_docs == segments[0].num_docs
     merged: Segment | None = None
     if num_docs and is_file:
@@ -174,9 +173,10 @@ def _merge(
         merged = files.write(segments[0]) if is_copy else files.merge(state)
     elif num_docs:
         merged = segments[0] if is_copy else merge_segments(state)
-    _carry_columns(partition, parts, doc_maps, merged)
+    result = MergeResult(parts, state.doc_maps, merged)
+    _carry_columns(partition, result)
     fault("merge.publish")
-    if not partition.replace_segments(parts, doc_maps, merged):
+    if not partition.replace_segments(result):
         partition.derived.discard([] if merged is None else [merged])
         return
     partition.derived.release(segments)
@@ -194,19 +194,15 @@ def _merge(
         partition.commit_derived()
 
 
-def _carry_columns(
-    partition: Partition,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: Segment | None,
-) -> None:
+def _carry_columns(partition: Partition, result: MergeResult) -> None:
     """Make the columns that searches use of the parts, so that none waits for them."""
     newest = partition.newest
-    if merged is None or parts[0].segment not in [view.segment for view in newest.views]:
+    segments = [view.segment for view in newest.views]
+    if result.merged is None or result.parts[0].segment not in segments:
         return  # nothing is left, or another configuration was switched to
     with contextlib.suppress(InternalError):  # an item is damaged: the search that reads it says so
-        carry_columns(newest, parts, doc_maps, merged)
-    carry_calendars(newest, parts, view_of_merged(parts, doc_maps, merged))
+        carry_columns(newest, result)
+    carry_calendars(newest, result.parts, result.view())
 
 
 def _write_texts(partition: Partition) -> bool:

@@ -44,6 +44,7 @@ from shard.partition.structures_per_configuration import Generation
 from shard.partition.uncompacted_write_groups import UncompactedGroups
 from shard.segment.columns.text_ordinal_preparation import is_prepared
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_result import MergeResult
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.lmdb_environment import Environment
@@ -347,12 +348,7 @@ class Partition:
             self._open_segment_uid = 0
             return self._history.newest.views
 
-    def replace_segments(
-        self,
-        parts: Sequence[SegmentView],
-        doc_maps: Sequence[NDArray[np.int64]],
-        merged: Segment | None,
-    ) -> bool:
+    def replace_segments(self, result: MergeResult) -> bool:
         """Replace segments by the merged one; called by the merger.
 
         All states get it, so the parts can go: it has every document that a search can still name,
@@ -360,10 +356,9 @@ class Partition:
         returned, if the parts are gone: another configuration was switched to.
 
         Args:
-            parts: as the merge began.
-            doc_maps: by part: ordinal in `merged`, or -1.
-            merged: None if nothing was left.
+            result: of the merge.
         """
+        parts = result.parts
         with self._lock:
             uids = [view.segment.uid for view in self._history.newest.views]
             if parts[0].segment.uid not in uids:
@@ -374,7 +369,7 @@ class Partition:
             newest = self._history.newest
             for state in (*self._history.older, newest):
                 if state.revision == newest.revision:
-                    self._history.add(with_merged(state, parts, doc_maps, merged, newest))
+                    self._history.add(with_merged(state, result, newest))
         return True
 
     def enqueue_purge(

@@ -12,24 +12,19 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from shard.segment.doc_records_and_places import docs_of_records, record_bounds, records_of
-from shard.segment.segment import Segment
+from shard.segment.merge_result import MergeResult
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.write_group_log import Group
 
 
-def with_merged(
-    state: Snapshot,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: Segment | None,
-    newest: Snapshot,
-) -> Snapshot:
+def with_merged(state: Snapshot, result: MergeResult, newest: Snapshot) -> Snapshot:
     """Return a state with a merged segment instead of the segments in its range of records.
 
     An older state may have other segments there than the parts: a shorter open one, or none of the
     newest. Then the merged one has documents that the state hides, with facet values that came
     later; so from now on the state knows the values that the newest one knows.
     """
+    parts, doc_maps, merged = result
     low, _ = record_bounds(parts[0].segment)
     _, high = record_bounds(parts[-1].segment)
     maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}

@@ -7,7 +7,8 @@
     doc_sets           sets of documents: bitsets and lists; in files, facet_value_sets
     field_registry     path → field number
     lazy_verification  verifies the blocks of a large file when they are touched
-    merge_state        what a merge is made from; its arrays, in bounded memory: merge_allocator
+    merge_state        what a merge is made from; its arrays, in bounded memory: merge_allocator;
+                       what comes out: merge_result
 
     items/             JSON → values, by field and document
     text/              the inverted index: vocabulary, postings, positions, lengths

@@ -13,11 +13,7 @@ merges carry them for good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
-from pyroaring import FrozenBitMap
 
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank
@@ -25,28 +21,18 @@ from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import sort_column
 from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
 from shard.segment.columns.text_ordinal_merge import merge_texts
-from shard.segment.snapshot import SegmentView
+from shard.segment.merge_result import MergeResult
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
 
 
-def carry_columns(
-    snapshot: Snapshot,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: Segment,
-) -> None:
+def carry_columns(snapshot: Snapshot, result: MergeResult) -> None:
     """Make the columns of a merged segment that its parts have.
 
     Args:
         snapshot: has the parts.
-        parts: that were merged.
-        doc_maps: by part: ordinal in `merged`, or -1.
-        merged: no search has it yet.
+        result: of the merge; no search has the merged segment yet.
 
     Raises:
         InternalError: item_corrupt, an item is damaged.
@@ -55,7 +41,7 @@ def carry_columns(
     orders = set[tuple[int, str]]()
     timed = set[int]()
     grouped = set[int]()
-    for part in parts:
+    for part in result.parts:
         fields.update(part.segment.text_files)
         for key in COLUMN_CACHE.keys_of(part.segment):
             match key:
@@ -69,8 +55,8 @@ def carry_columns(
                     grouped.add(field)
     if not fields and not orders and not timed and not grouped:
         return
-    view = view_of_merged(parts, doc_maps, merged)
-    merge_texts(snapshot, parts, doc_maps, view, sorted(fields))
+    view = result.view()
+    merge_texts(snapshot, result, view, sorted(fields))
     for field, collation in sorted(orders):
         if not needs_documents(snapshot, view, field):
             sort_column(snapshot, view, field, collation)
@@ -78,21 +64,7 @@ def carry_columns(
         if not needs_documents(snapshot, view, field):
             texts = text_column(snapshot, view, field)
             if texts is not None:
-                date_seconds_by_rank(merged, field, texts)
+                date_seconds_by_rank(view.segment, field, texts)
     for field in sorted(grouped):
         if not needs_documents(snapshot, view, field):
             grouping_keys(snapshot, view, field)
-
-
-def view_of_merged(
-    parts: Sequence[SegmentView], doc_maps: Sequence[NDArray[np.int64]], merged: Segment
-) -> SegmentView:
-    """Return a merged segment without the documents that were deleted in its parts."""
-    gone = [
-        doc_map[part.deleted_docs]
-        for part, doc_map in zip(parts, doc_maps, strict=True)
-        if part.deleted_docs is not None
-    ]
-    hidden = np.concatenate([np.zeros(0, np.int64), *gone])
-    hidden = hidden[hidden >= 0]
-    return SegmentView(merged, FrozenBitMap(hidden.tolist()) if len(hidden) else None)

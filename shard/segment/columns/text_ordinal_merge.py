@@ -32,6 +32,7 @@ from shard.segment.columns.text_ordinal_columns import (
     ranked_column,
     stored_texts,
 )
+from shard.segment.merge_result import MergeResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,11 +72,7 @@ def _rank_distinct(keys: U8Array, offsets: I64Array, order: U32Array, ranks: U32
 
 
 def merge_texts(
-    snapshot: Snapshot,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: SegmentView,
-    fields: Sequence[int],
+    snapshot: Snapshot, result: MergeResult, merged: SegmentView, fields: Sequence[int]
 ) -> None:
     """Cache the texts of some fields of a merged segment, where its parts have theirs.
 
@@ -84,9 +81,8 @@ def merge_texts(
 
     Args:
         snapshot: has the parts.
-        parts: that were merged.
-        doc_maps: by part: ordinal in the merged segment, or -1.
-        merged: the segment, without the documents deleted in the parts.
+        result: of the merge.
+        merged: the merged segment, without the documents deleted in the parts.
         fields: their numbers.
 
     Raises:
@@ -94,6 +90,7 @@ def merge_texts(
 
     Cost: 0.5 µs a text.
     """
+    parts, doc_maps, _ = result
     wanted = [field for field in fields if _is_worth_merging(snapshot, parts, merged, field)]
     extracted = [_extract_missing(snapshot, part, wanted) for part in parts]
     for field in wanted:

@@ -22,6 +22,7 @@ from shard.segment.columns.columns_carried_over_merges import carry_columns
 from shard.segment.columns.grouping_keys import grouping_keys
 from shard.segment.columns.sort_columns import needs_column, sort_column
 from shard.segment.columns.text_ordinal_columns import needs_documents, text_column
+from shard.segment.merge_result import MergeResult
 from shard.segment.merge_state import MergeState
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World
@@ -50,20 +51,20 @@ class _Merge:
             first += part.segment.num_docs
         segments = [part.segment for part in self._parts]
         state = MergeState.without(segments, gone)
-        self._doc_maps = state.doc_maps
-        merged = merge_segments(state)
+        self._result = MergeResult(self._parts, state.doc_maps, merge_segments(state))
         hidden = [
             int(doc_map[doc])
-            for part, doc_map in zip(self._parts, self._doc_maps, strict=True)
+            for part, doc_map in zip(self._parts, state.doc_maps, strict=True)
             for doc in part.deleted or ()
             if doc_map[doc] >= 0
         ]
-        self.merged = SegmentView(merged, FrozenBitMap(hidden) if hidden else None)
+        assert self._result.merged is not None
+        self.merged = SegmentView(self._result.merged, FrozenBitMap(hidden) if hidden else None)
         field = world.snapshot.registry.number("name")
         self.field = world.snapshot.registry.register("name") if field is None else field
 
     def carry(self) -> None:
-        carry_columns(self._world.snapshot, self._parts, self._doc_maps, self.merged.segment)
+        carry_columns(self._world.snapshot, self._result)
         carry_calendars(self._world.snapshot, self._parts, self.merged)
 
 
