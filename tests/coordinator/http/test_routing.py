@@ -134,6 +134,8 @@ def test_pages_of_other_engines_are_answered_with_ours(
     ("path", "meant"),
     [
         ("/books/serach", "did you mean /books/search?"),
+        ("/books/Search", "did you mean /books/search?"),
+        ("/books/SEARCH", "did you mean /books/search?"),
         ("/books/items/7/partail", "did you mean /books/items/7/partial?"),
         ("/_healht", "did you mean /_health?"),
         ("/books/xyzzy", "GET /_docs describes all pages"),
