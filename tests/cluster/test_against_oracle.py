@@ -123,7 +123,9 @@ def queries(draw: st.DrawFn) -> str:
                 word = word[:at] + draw(st.sampled_from("aes")) + word[at + 1 :]
             case 2 if word.isascii():
                 word = f'"{word} {draw(st.sampled_from(["sea", "green", "mile"]))}"'
-            case 3 if word.isascii() and word.isalnum():
+            case 2:
+                word = f'"{word}"'
+            case 3 if word.isalnum():
                 word = f"-{word}"
         pieces.append(word)
     return " ".join(pieces)

@@ -75,6 +75,20 @@ def test_cjk_is_found_by_any_part(index: Index) -> None:
     assert index.ids(query="トウキョウ") == [3]
 
 
+def test_a_single_character_is_found_in_quotes_excluded_and_with_synonyms(index: Index) -> None:
+    index.configure({"synonyms": [["京", "capital"]]})
+    texts = ["東京都庁舎", "京都の寺", "hello 京都 world", "world", "京"]
+    index.put([{"id": i, "t": text} for i, text in enumerate(texts)])
+
+    assert set(index.ids(query="京", prefix="none")) == {0, 1, 2, 4}
+    assert set(index.ids(query='"京"', prefix="none")) == {0, 1, 2, 4}
+    assert index.ids(query='"hello 京"', prefix="none") == [2]
+    assert index.ids(query='"京 world"') == []
+    assert index.ids(query="world -京") == index.ids(query='world -"京"') == [3]
+    assert index.ids(query='-"hello 京"') == [0, 1, 3, 4]
+    assert index.ids(query="寺 京", prefix="none", highlight=True) == [1]
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

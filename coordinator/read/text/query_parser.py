@@ -14,7 +14,8 @@ Rules that the picture does not show:
 - An unclosed quote is a phrase up to the end of the text; its last word may be incomplete.
 - Stop words are dropped as long as another word remains.
 - A run of a script without spaces is split into bigrams. Where all words must match, they form a
-  phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
+  phrase, so a run finds its substrings; otherwise each bigram is a word of its own. A single
+  character is the first half of bigrams, quoted and excluded ones, too.
 - A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
   sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc. Stop words of
   such a sequence need not be typed.
@@ -287,7 +288,8 @@ class _ClauseBuilder:
             return length, [
                 self._word(
                     word,
-                    self._is_prefix(is_last_open and at + i + 1 == len(tokens)),
+                    self._is_prefix(is_last_open and at + i + 1 == len(tokens))
+                    or is_lone_character(word),
                     alternatives,
                 )
                 for i, word in enumerate(words)
@@ -329,7 +331,6 @@ class _ClauseBuilder:
             yield Phrase(tuple(words), is_prefix)
             return
         for i, word in enumerate(words):
-            # A lone character of an unspaced script matches as the first half of a bigram.
             is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
             yield self._word(word, is_open_here)
 
@@ -466,7 +467,8 @@ class _ClauseCollector:
     def add_quoted_or_excluded(self, piece: _Piece) -> None:
         """Add the clause of a piece that is quoted, excluded or both."""
         words = tuple([token.text for token in piece.tokens])
-        is_prefix = piece.is_open and piece.is_phrase and self._options.prefix != "none"
+        is_open = piece.is_open and piece.is_phrase and self._options.prefix != "none"
+        is_prefix = is_open or is_lone_character(words[-1])
         clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
         if piece.is_excluded:
             self.excluded[clause] = None

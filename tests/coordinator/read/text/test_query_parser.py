@@ -177,6 +177,9 @@ def test_unspaced_scripts_are_phrases_of_bigrams_where_all_words_must_match() ->
 
 def test_runs_of_two_pieces_stay_apart() -> None:
     assert parse("日本 語学").clauses[0] == Word("日本")
+    assert parse('"水" -水').clauses == parse("a -水").excluded == (Word("水", is_prefix=True),)
+    assert parse('"a 水" b').clauses[0] == Phrase(("a", "水"), is_prefix=True)
+    assert parse('"水 a" b').clauses[0] == Phrase(("水", "a"))
 
 
 def test_synonyms_of_words_and_of_several_words() -> None:
