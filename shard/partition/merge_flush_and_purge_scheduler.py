@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from common.errors import StorageFull
+from common.errors import ServiceError, StorageFull
 from common.process.glibc_malloc import trim_soon
 from common.process.logs import Log
 from common.process.thread_priority import run_in_background
@@ -63,6 +63,7 @@ class Job:
         num_steps: merges and flushes done since the index was opened.
         num_steps_tidied: as many as there were when the index was last found idle.
         seconds: that they took together.
+        told: why the last try failed, as it was logged; empty: it did not.
     """
 
     partition: Partition
@@ -78,6 +79,7 @@ class Job:
     num_steps: int = 0
     num_steps_tidied: int = 0
     seconds: float = 0.0
+    told: str = ""
 
     def __post_init__(self) -> None:
         self.is_flush_due = self.partition.is_indexed_again
@@ -235,12 +237,19 @@ class MergeScheduler:
             job.retry_at = time.monotonic() + RETRY_SECONDS
             job.is_flush_due = False  # nothing needs it, and an index that has work is not closed
             return
+        except ServiceError as error:  # a damaged page, say: it says what to do, and stays damaged
+            if error.message != job.told:
+                job.told = error.message
+                _log.error("merging failed", index=job.partition.number, reason=error.message)
+            job.retry_at = time.monotonic() + RETRY_SECONDS
+            return
         except Exception as error:
             _log.error("merging failed", index=job.partition.number, cause=error)
             job.retry_at = time.monotonic() + RETRY_SECONDS
             return
         finally:
             job.is_merging = False
+        job.told = ""
         if has_worked:
             return
         if is_idle and (is_rested or job.partition.is_prepared):

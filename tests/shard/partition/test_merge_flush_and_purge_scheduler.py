@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 import pytest
 
+from common.errors import InternalError
 from common.process import fault_injection
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.write_operations_and_outcomes import Operation
@@ -281,6 +282,27 @@ def test_text_columns_are_made_ahead_after_a_rest(
     wait_until(lambda: running.partition.is_at_rest)
     wait_until(lambda: running.merge_scheduler.is_idle(1))
     running.close()
+
+
+def test_damage_is_told_once_and_in_words(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every try meets a damaged page again; the log says what to do, not where the program was."""
+    monkeypatch.setattr(merge_flush_and_purge_scheduler, "RETRY_SECONDS", 0.0)
+    tries: list[int] = []
+
+    def fail(*_: object, **__: object) -> bool:
+        tries.append(1)
+        raise InternalError("a page is damaged: restore the index", code="item_corrupt")
+
+    monkeypatch.setattr(merge_flush_and_purge_scheduler, "work", fail)
+    running.apply(1, 0, [(1, 1), (2, 2)])
+    wait_until(lambda: len(tries) >= 3)
+
+    (record,) = caplog.records
+    assert record.message == "merging failed"
+    assert record.exc_info is None
+    assert record.fields["reason"] == "a page is damaged: restore the index"  # type: ignore[attr-defined]
 
 
 def test_full_disk_is_survived(running: Running) -> None:
