@@ -339,13 +339,15 @@ class DerivedFiles:
             return tuple(TextsEntry(*key, entry) for key, entry in self._texts.items())
 
     def _remove_unnamed(self, segments: Sequence[Segment]) -> None:
+        # First: a file that another thread begins from here on is reserved, but not among these.
+        present = list(self.folder.iterdir())
         named = {segment.path.name for segment in segments if segment.path is not None}
         named.update(piece.file for entry in self._pieces.values() for piece in entry.pieces)
         with self._lock:
             named.update(column.file for column in self._texts.values())
             self.reserved -= named
             named |= self.reserved
-        for path in self.folder.iterdir():
+        for path in present:
             if path.suffix == _SUFFIX and path.name not in named:
                 path.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from common.process import fault_injection
 from common.protocol.write_operations_and_outcomes import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import derived_files
+from shard.partition.derived_files import DerivedFiles
 from shard.partition.merge_and_flush import flush, work
 from shard.partition.partition import Partition
 from shard.partition.reindex import Reindex
@@ -151,6 +153,36 @@ def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> Non
     shard.crash()
     shard.open()
     assert set(shard.live()) == {"0", "1", "last"}
+
+
+def test_a_commit_spares_what_another_thread_begins(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A configuration is built while the merger looks for files that no manifest names."""
+    shard.put(*[{"id": number, "color": "red"} for number in range(100)])
+    reindex = Reindex(shard.partition, index_entry(2, aggregations={"color": {}, "id": {}}))
+    listed = Path.iterdir
+    building = iter([reindex.run])
+
+    def list_after_the_build(folder: Path) -> Iterator[Path]:
+        for build in building:
+            build()
+        return listed(folder)
+
+    remove_unnamed = DerivedFiles._remove_unnamed
+
+    def remove(files: DerivedFiles, segments: Sequence[Segment]) -> None:
+        with monkeypatch.context() as late:
+            late.setattr(Path, "iterdir", list_after_the_build)
+            remove_unnamed(files, segments)
+
+    monkeypatch.setattr(DerivedFiles, "_remove_unnamed", remove)
+    flush(shard.partition)
+    assert next(building, None) is None
+    reindex.finish()
+    shard.crash()
+    shard.open()
+    assert not caplog.records  # such as "derived file cannot be used, building it again"
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
