@@ -6,5 +6,5 @@ one result.
     top_hits/          the best hits, in any order
     grouping/          the best hits of every value of a field, and their sizes and counts
     facets/            counts by value, by interval, by cell, by node; statistics of numbers
-    nested_element_collectors  counts and hits within the elements of an array
+    nested/            counts and orders by the elements of an array, and which of them passed
 """

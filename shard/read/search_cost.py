@@ -23,7 +23,7 @@ from shard.collect.facets.geo_counts import has_grid
 from shard.collect.facets.histograms import has_histogram
 from shard.collect.facets.tree_counts import needs_nodes
 from shard.collect.grouping.distinct_hits import num_values_at_hand
-from shard.collect.nested_element_collectors import needs_element_order
+from shard.collect.nested.element_order import needs_element_order
 from shard.query.filters import filter_bitsets
 from shard.query.scoring import boosting
 from shard.query.spelling.completions_and_near_spellings import is_slow_to_list

@@ -40,7 +40,7 @@ from shard.collect.facets.facet_cube import count_cube
 from shard.collect.facets.statistics_by_facet_value import value_statistics
 from shard.collect.grouping.distinct_hits import select_distinct
 from shard.collect.grouping.group_sizes_hits_and_counts import GroupCounter, select_groups
-from shard.collect.nested_element_collectors import matching_elements
+from shard.collect.nested.matching_elements import matching_elements
 from shard.collect.top_hits.hits_and_sort_values import Hits, hits_of, packed_sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches

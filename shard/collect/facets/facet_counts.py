@@ -36,7 +36,7 @@ from common.protocol.messages import FacetCounts, FacetRequest
 from common.protocol.packed_counts import pack_counts, pack_touched, units_max
 from shard.caches.derived_values import derived_by_key
 from shard.collect.facets.drill_sideways import CountedMatches
-from shard.collect.nested_element_collectors import WithinCounter, count_without
+from shard.collect.nested.element_counts import WithinCounter, count_without
 from shard.segment.columns.code_counting import count_codes, count_codes_noting
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.facet_rows import ROWS_DOCS_MIN, columns_of, facet_rows

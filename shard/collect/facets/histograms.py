@@ -26,7 +26,7 @@ from common.query_syntax_tree import Same
 from shard.caches.derived_values import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.match_value_pairs import are_among, distinct_pairs
-from shard.collect.nested_element_collectors import list_passing
+from shard.collect.nested.passing_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.query.matches import Matches
 from shard.segment.columns.code_counting import count_codes

@@ -14,7 +14,7 @@ from common.distinct_values import starts_run
 from common.protocol.messages import FacetRequest
 from common.value_kinds_and_facet_keys import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.nested_element_collectors import list_passing
+from shard.collect.nested.passing_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
 from shard.segment.columns.number_columns import NumberColumn, number_column

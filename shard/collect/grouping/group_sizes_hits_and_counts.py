@@ -27,7 +27,7 @@ from shard.collect.facets.drill_sideways import CountedMatches, Scope
 from shard.collect.facets.match_value_pairs import match_value_pairs
 from shard.collect.grouping.distinct_hits import MatchValues, select_best, values_of
 from shard.collect.grouping.pair_marks import BITS_MAX, Pairs, marked_pairs
-from shard.collect.nested_element_collectors import docs_without
+from shard.collect.nested.element_counts import docs_without
 from shard.query.matches import Matches
 from shard.segment.columns.facet_columns import facet_column
 

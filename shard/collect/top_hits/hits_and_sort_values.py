@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.distinct_values import distinct_values
-from shard.collect.nested_element_collectors import element_order
+from shard.collect.nested.element_order import element_order
 from shard.collect.top_hits.random_order import random_numbers
 from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.sort_columns import SortColumn, sort_column

@@ -32,7 +32,7 @@ from common.query_syntax_tree import (
     Under,
     Word,
 )
-from shard.collect import nested_element_collectors
+from shard.collect.nested import element_order
 from shard.collect.top_hits import segment_top_k
 from shard.query.filters import filter_bitsets
 from shard.query.text import whole_field_matches
@@ -284,7 +284,7 @@ def test_orders_by_distance_and_by_elements_are_slow_until_they_are_made(
     monkeypatch.setattr(geo_columns, "_POINTS_FAST_MAX", 2)
     monkeypatch.setattr(geo_columns, "_CLOSEST_SHARE", 100)
     monkeypatch.setattr(segment_top_k, "_WALK_MATCHES_MIN", 2)
-    monkeypatch.setattr(nested_element_collectors, "KEYS_FAST_MAX", 2)
+    monkeypatch.setattr(element_order, "KEYS_FAST_MAX", 2)
     shard = Shard(tmp_path / "index", index_entry(nested=["parts"]))
     items = [
         {"id": i, "_geo": {"lat": i, "lng": 7}, "parts": [{"price": i}, {"price": 9}]}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.collect.nested_element_collectors import count_elements
+from shard.collect.nested.element_counts import count_elements
 from shard.segment.columns.facet_column_builder import build_column
 from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.columns.nested_elements import ElementSegment

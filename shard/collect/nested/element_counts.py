@@ -1,48 +1,33 @@
-"""Collects from the elements of a nested field that pass a condition.
+"""Facet counts within elements, in those that pass a condition.
 
-    counts      how many matching documents have an element that passes and has this value
-    order       by document, the least or the greatest number of the elements that pass
-    positions   which elements of a hit passed
-
-Elements that pass are a bitset over the elements of a segment, resolved as over documents
-(`filters`), and cached there.
+A value's count is the number of matching documents that have it in such an element: a document
+counts once, however many of its elements have the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import count_ones, trailing_zeros
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
-from common.query_syntax_tree import And, Filter, Same
-from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
-from shard.query.filters.filter_bitsets import KEYS_FAST_MAX, element_view, resolve
+from common.query_syntax_tree import Filter, Same
+from shard.caches.lru_cache import FILTER_CACHE
+from shard.collect.nested.passing_elements import list_passing, listed_if_few
+from shard.query.filters.filter_bitsets import element_view, resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.number_columns import number_column
-from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
-from shard.segment.doc_sets import (
-    are_in,
-    bitset_of,
-    complement,
-    count_docs,
-    list_all_docs,
-    list_docs,
-    pick_docs,
-)
+from shard.segment.doc_sets import bitset_of, complement, count_docs, list_all_docs, pick_docs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.protocol.messages import SortKey
     from shard.query.filters.filter_bitsets import ElementView
     from shard.query.matches import Matches
     from shard.segment.columns.nested_elements import ElementSegment
-    from shard.segment.snapshot import SegmentView, Snapshot
+    from shard.segment.snapshot import Snapshot
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
@@ -172,7 +157,7 @@ class WithinCounter:
         key = elements.view.segment.uid, condition
         passing = self._passing.get(key)
         if passing is None:
-            passing = _listed_if_few(resolve(self._snapshot, elements.view, condition))
+            passing = listed_if_few(resolve(self._snapshot, elements.view, condition))
             self._passing[key] = passing
         return passing
 
@@ -186,7 +171,7 @@ class WithinCounter:
         if passing.dtype == np.uint32:
             picked = np.empty_like(passing)
             return picked[: pick_docs(passing, of_matches, picked)]
-        return _listed_if_few(passing & of_matches)
+        return listed_if_few(passing & of_matches)
 
 
 def _elements_of(part: Matches, elements: ElementView) -> NDArray[np.uint64]:
@@ -256,146 +241,3 @@ def docs_without(
     owners &= ~bitset_of(elements.docs[valued], part.view.segment.num_docs)
     owners &= part.bitset
     return list_all_docs(owners, int(count_docs(owners)))
-
-
-def list_passing(
-    snapshot: Snapshot, elements: ElementView, condition: Filter
-) -> NDArray[np.uint32]:
-    """Return the elements that pass a condition, ascending; cached for the next facet."""
-    segment = elements.view.segment
-    key = ("passing", segment.uid, condition)
-    passing: NDArray[np.uint32] | None = FILTER_CACHE.get(key)
-    if passing is None:
-        bitset = resolve(snapshot, elements.view, condition)
-        passing = list_all_docs(bitset, int(count_docs(bitset)))
-        FILTER_CACHE.put(key, passing, passing.nbytes, segment)
-    return passing
-
-
-def _listed_if_few(bitset: NDArray[np.uint64]) -> NDArray[Any]:
-    """Return a bitset, or its elements as a list where there is not even one in each word."""
-    count = int(count_docs(bitset))
-    return bitset if count > len(bitset) else list_docs(bitset, count)
-
-
-def needs_element_order(view: SegmentView, field: int, key: SortKey) -> bool:
-    """Return whether `element_order` takes milliseconds."""
-    segment = view.segment
-    if segment.num_docs <= KEYS_FAST_MAX:
-        return False
-    return COLUMN_CACHE.get(_order_key(view, field, key)) is None
-
-
-def _order_key(view: SegmentView, field: int, key: SortKey) -> Hashable:
-    return "elements", view.segment.uid, field, key.within, key.is_descending
-
-
-def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
-    """Return the order of a segment by the numbers of the elements that pass a condition.
-
-    Ascending, a document's least number counts; descending, its greatest. A document without a
-    number in such an element counts as missing. Cached with the segment.
-
-    Cost: 10 ns an element that passes, and 2 ns a document, to build; ten times as much per element
-    where doubles do not hold the numbers exactly.
-    """
-    assert key.within is not None, "no elements to order by"
-    within = key.within
-    segment = view.segment
-
-    def make() -> SortColumn:
-        numbers = np.full(segment.num_docs, np.nan)
-        elements = element_view(snapshot, segment, within.field)
-        column = None if elements is None else number_column(elements.view.segment, field)
-        if elements is not None and column is not None:
-            passing = list_passing(snapshot, elements, within.condition)
-            owners, doubles, residuals = column.pairs_of(passing)
-            doubles += 0.0  # -0.0 is 0.0
-            docs = elements.docs[owners]
-            if residuals is not None:
-                return _exact_order(segment.num_docs, docs, doubles, residuals, key)
-            firsts = np.flatnonzero(np.diff(docs, prepend=-1))
-            if len(firsts):
-                best = np.maximum if key.is_descending else np.minimum
-                numbers[docs[firsts]] = best.reduceat(doubles, firsts)
-        return SortColumn(segment.num_docs, numbers=numbers)
-
-    return COLUMN_CACHE.get_or_make(
-        _order_key(view, field, key),
-        make,
-        lambda made: made.size + np.dtype(np.float64).itemsize * segment.num_docs,
-        segment,
-    )
-
-
-def _exact_order(
-    num_docs: int,
-    docs: NDArray[np.uint32],
-    doubles: NDArray[np.float64],
-    residuals: NDArray[np.int16],
-    key: SortKey,
-) -> SortColumn:
-    """Return the order by the best number of each document, where doubles alone are not exact.
-
-    Args:
-        num_docs: of the segment.
-        docs: of each number, ascending.
-        doubles: the numbers, rounded.
-        residuals: by how much they exceed these.
-        key: the sort key.
-    """
-    ascending = np.lexsort((residuals, doubles, docs))
-    docs = docs[ascending]
-    is_best = (
-        np.diff(docs, append=num_docs) != 0 if key.is_descending else np.diff(docs, prepend=-1) != 0
-    )
-    best, docs = ascending[is_best], docs[is_best]
-    by_doc = np.full(num_docs, np.uint64(MISSING_KEY))
-    by_doc[docs] = ordered_keys(doubles[best])
-    minor_keys = np.zeros(num_docs, np.int16)
-    minor_keys[docs] = residuals[best]
-    return SortColumn(num_docs, by_doc=by_doc, minor_keys=minor_keys)
-
-
-def matching_elements(
-    snapshot: Snapshot,
-    views: NDArray[np.int64],
-    docs: NDArray[np.uint32],
-    filters: Sequence[Filter],
-) -> tuple[dict[str, list[int]], ...]:
-    """Return the elements of each hit and nested field that passed the field's condition.
-
-    Args:
-        snapshot: to search.
-        views: of the hits: position of the segment in the snapshot.
-        docs: of the hits: document of the segment.
-        filters: all that a hit must pass. Given several conditions on one field, an element need
-            pass only one to be returned.
-
-    Returns:
-        By hit, then nested field: ascending positions in the array.
-    """
-    found: list[dict[str, list[int]]] = [{} for _ in docs]
-    for condition in _conditions_of(filters):
-        for ordinal in distinct_values(views).tolist():
-            elements = element_view(snapshot, snapshot.views[ordinal].segment, condition.field)
-            if elements is None:
-                continue
-            bitset = resolve(snapshot, elements.view, condition.condition)
-            for i in np.flatnonzero(views == ordinal).tolist():
-                first, end = np.searchsorted(elements.docs, [docs[i], docs[i] + 1]).tolist()
-                passes = are_in(bitset, np.arange(first, end, dtype=np.uint32))
-                positions = found[i].setdefault(condition.field, [])
-                positions += np.flatnonzero(passes).tolist()
-    return tuple(
-        {field: sorted(set(positions)) for field, positions in one.items()} for one in found
-    )
-
-
-def _conditions_of(filters: Sequence[Filter]) -> Iterator[Same]:
-    """Yield the conditions on elements that every hit passes."""
-    for one in filters:
-        if isinstance(one, Same):
-            yield one
-        elif isinstance(one, And):
-            yield from _conditions_of(one.children)
