@@ -283,6 +283,13 @@ def reason_of(error: object) -> str:
     return str(error) or type(error).__name__
 
 
+_NOT_TRUSTED: Final = ("not trusted", "SSL_CERT_FILE names a file with that of its authority")
+_OTHER_NAME: Final = ("for another name", "use an address that it names")
+_OTHER_TIME: Final = ("not valid now", "renew it, or set the clock of this machine")
+_CERTIFICATE_FAULTS: Final = {9: _OTHER_TIME, 10: _OTHER_TIME, 62: _OTHER_NAME, 64: _OTHER_NAME}
+"""By OpenSSL's number of what is wrong (X509_V_ERR_…): what is said, and what helps."""
+
+
 def connection_fault(error: object) -> str | None:
     """Say what is wrong with a connection to a server that is there, and what helps.
 
@@ -293,10 +300,9 @@ def connection_fault(error: object) -> str | None:
     import ssl  # takes long, and few commands need it
 
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({error.verify_message}); SSL_CERT_FILE names a file "
-            "with that of its authority"
-        )
+        reason = error.verify_message.rstrip(".")
+        what, remedy = _CERTIFICATE_FAULTS.get(getattr(error, "verify_code", 0), _NOT_TRUSTED)
+        return f"its certificate is {what} ({reason}); {remedy}"
     if isinstance(error, ssl.SSLError | http.client.BadStatusLine):
         said = getattr(error, "reason", None) or error
         return f"what is there does not speak this protocol ({type(error).__name__}: {said})"

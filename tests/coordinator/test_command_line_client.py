@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import shutil
@@ -16,7 +17,7 @@ import pytest
 
 import facetd
 from common.errors import NotFound, ServiceError, Unauthorized
-from coordinator.command_line_client import Client, ClientError, error_of
+from coordinator.command_line_client import Client, ClientError, connection_fault, error_of
 from coordinator.http.responses import error_body
 from tests.facetd.scripted import serving
 
@@ -261,6 +262,47 @@ def test_a_failed_connection_is_reported_with_the_remedy(
     monkeypatch.setattr(client._client, "send", send)
     with pytest.raises(ClientError, match=message):
         client.request("GET", "/_health")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("localhost", "certificate is not trusted (self-signed certificate); SSL_CERT_FILE"),
+        ("search.example.org", "'localhost'); use an address that it names"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_is_said_with_what_helps(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    """An authority in SSL_CERT_FILE helps where it is unknown, not against another name."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made = ["-nodes", "-keyout", str(key), "-out", str(certificate), "-subj", f"/CN={name}"]
+    lasting = ["-days", "2", "-addext", f"subjectAltName=DNS:{name}"]
+    subprocess.run([*make, *made, *lasting], check=True, capture_output=True)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(certificate, key)
+    asks = ssl.create_default_context()
+    if "not trusted" not in message:
+        asks.load_verify_locations(certificate)
+    ours, theirs = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asks.wrap_bio(ours, theirs, server_hostname="localhost")
+    server = served.wrap_bio(theirs, ours, server_side=True)
+    for side in (client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    with pytest.raises(ssl.SSLCertVerificationError) as failed:
+        client.do_handshake()
+    assert message in str(connection_fault(failed.value))
+
+
+def test_a_certificate_that_has_expired_is_to_be_renewed() -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = 10, "certificate has expired"
+    said = "not valid now (certificate has expired); renew it, or set the clock"
+    assert said in str(connection_fault(error))
 
 
 @pytest.mark.parametrize(
