@@ -47,6 +47,7 @@ THRESHOLDS: Final = (
     (clause_combination, "_MARKED_ENTRIES_MIN", 1),
     (any_clause_top_k, "_ENTRIES_MIN", 1),
     (kept_words, "ENTRIES_MIN", 1),
+    (kept_words, "DEEP_HITS_MIN", 1),
     (kept_terms_of_docs, "TERMS_MIN", 1),
     (expanded_word_top_k, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),

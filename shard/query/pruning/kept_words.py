@@ -11,6 +11,9 @@ search of a word on, its documents are kept, with the weighted tf that each has 
 The word is then like a term with bitset postings: other words are intersected with its documents,
 and what these score is looked up, whatever the word stands for. No list is read.
 
+Of a word of a single term, a deep page has thousands of hits: from the second such search on, the
+word has as many champions.
+
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
 
@@ -67,6 +70,10 @@ SEARCHES_MIN: Final = 2
 """Searches of a word, from which on it is kept."""
 ENTRIES_MIN: Final = 1_024
 """Fewer entries are read about as fast."""
+DEEP_HITS_MIN: Final = 1_024
+"""A page is deep if so many hits come before its last one."""
+_CHAMPIONS_PER_HIT: Final = 2
+"""Of deep pages, so that pages after the one that was searched are found, too."""
 _ONE: Final = uint64(1)
 _TF_MAX: Final = (1 << 32) - 1
 """Greatest t that is kept; a frequency of 256 in a field of weight 1 exceeds it."""
@@ -116,6 +123,22 @@ class KeptWord(NamedTuple):
     def has_tfs(self) -> bool:
         """Whether its documents can be scored."""
         return len(self.postings.tfs) > 0
+
+
+class _DeepWord(NamedTuple):
+    """What is kept of a word of a single term for deep pages.
+
+    Attributes:
+        fields: the tf norms under which it was searched last.
+        num_searches: under these, as far as they have been counted.
+        num_hits: the most of the best hits that were wanted.
+        champions: more than that, after the last search that counted.
+    """
+
+    fields: weakref.ref[FieldTfNorms]
+    num_searches: int
+    num_hits: int
+    champions: Champions
 
 
 class BestOfWord(NamedTuple):
@@ -176,10 +199,10 @@ def _rank_words(docs: U64Array) -> U32Array:
 
 
 @kernel
-def _champions_of(docs: U64Array, tfs: I64Array) -> tuple[U32Array, I64Array, int]:
-    """Return the documents with the greatest tfs, ascending; these; the greatest of the rest."""
+def _champions_of(docs: U64Array, tfs: I64Array, k: int) -> tuple[U32Array, I64Array, int]:
+    """Return the documents with the k greatest tfs, ascending; these; the greatest of the rest."""
     # Those that tie for the last place are left out: they may be many. Fewer are all there are.
-    reach = kth_greatest(tfs, NUM_CHAMPIONS) if len(tfs) >= NUM_CHAMPIONS else int64(0)
+    reach = kth_greatest(tfs, k) if len(tfs) >= k else int64(0)
     best, best_tfs = pick(list_all_docs(docs, len(tfs)), tfs, reach + 1, GREATEST, tfs)
     return best, best_tfs, reach
 
@@ -317,7 +340,37 @@ def _sum_of(lists: TermLists, weighed: WeighedTerms) -> tuple[SummedPostings, Ch
     if tfs.max(initial=0) > _TF_MAX:
         return _NO_POSTINGS._replace(docs=docs), _NO_CHAMPIONS
     postings = SummedPostings(docs, _rank_words(docs), tfs.astype(np.uint32))
-    return postings, Champions(*_champions_of(docs, tfs))
+    return postings, Champions(*_champions_of(docs, tfs, NUM_CHAMPIONS))
+
+
+def deep_champions(lists: TermLists, weighed: WeighedTerms, k: int) -> Champions | None:
+    """Return enough champions of a single term for a deep page, from its second search on.
+
+    Args:
+        lists: of the segment, as a query searches them.
+        weighed: the term.
+        k: how many of the best are wanted.
+    """
+    if not _can_be_kept(lists.fields, weighed):
+        return None
+    fields = lists.fields
+    key = lists.segment.uid, fields.choice, "deep", int(weighed.terms[0])
+    known: _DeepWord | None = WORDS_CACHE.get(key)
+    num_searches = 1
+    if known is not None and known.fields() is fields:
+        if known.num_searches >= SEARCHES_MIN and k <= known.num_hits:
+            return known.champions
+        num_searches += known.num_searches
+    champions = _NO_CHAMPIONS
+    if num_searches >= SEARCHES_MIN:
+        SCRATCH.reserve(lists.index.num_docs)
+        length = bitset_length(lists.index.num_docs)
+        docs, tfs = _sum_up(fields.lists, weighed, SCRATCH.cells, length)
+        champions = Champions(*_champions_of(docs, tfs, _CHAMPIONS_PER_HIT * k))
+    found = _DeepWord(weakref.ref(fields), num_searches, k, champions)
+    num_bytes = _OBJECT_BYTES + champions.docs.nbytes + champions.tfs.nbytes
+    WORDS_CACHE.put(key, found, num_bytes, lists.segment)
+    return champions if num_searches >= SEARCHES_MIN else None
 
 
 def best_of_kept(word: ScoredWord, k1: float, allowed: NDArray[np.uint64], k: int) -> BestOfWord:

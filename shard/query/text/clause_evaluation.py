@@ -25,6 +25,7 @@ from shard.query.proximity.proximity_ranking import rank_by_proximity
 from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores
 from shard.query.pruning import kept_words
 from shard.query.pruning.kept_words import KeptWord, ScoredWord
+from shard.query.pruning.score_bounds import Champions
 from shard.query.scoring.bm25f import (
     FREQ_UNIT,
     LAST_KIND_OF_TIER,
@@ -328,6 +329,16 @@ class Evaluation:
         if kept is None or not kept.has_tfs:
             return None
         return ScoredWord(kept, weights_of_tiers(weights)[kept.tier])
+
+    def deep_champions(self, num_ranked: int) -> Champions | None:
+        """Return enough champions for a deep page of a query of a single term, if it has them."""
+        scored = self.plans[0].scored
+        clause = scored.clause
+        if isinstance(clause, Phrase):
+            clause = phrase_words(clause)[0]
+        return kept_words.deep_champions(
+            self.lists, self.weighed(clause, scored.weights[0]), num_ranked
+        )
 
     def _score_word(
         self,

@@ -29,11 +29,12 @@ import numpy as np
 
 from shard.query.matches import Matches
 from shard.query.proximity.proximity_ranking import in_reach_by_pairs
+from shard.query.pruning import kept_words
 from shard.query.pruning.block_max_conjunction import best_of_terms, best_of_words
 from shard.query.pruning.expanded_word_top_k import best_of_word
 from shard.query.pruning.kept_words import best_of_kept
 from shard.query.pruning.max_score_disjunction import best_of_any
-from shard.query.pruning.single_term_top_k import best_of_term
+from shard.query.pruning.single_term_top_k import best_champions, best_of_term
 from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.any_clause_top_k import best_of_any_clause
@@ -286,19 +287,25 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         bitset, docs, totals = best_of_any(head.lists, terms, allowed, head.proximity, num_ranked)
         return BestHits(None, *head.rank(docs, totals, num_ranked), bitset)
     if strategy.words is not None:
-        kept_words, singles = strategy.words
+        kept, singles = strategy.words
         if len(head.plans) == 1:
-            found = best_of_kept(kept_words[0], head.k1, allowed, num_ranked)
+            found = best_of_kept(kept[0], head.k1, allowed, num_ranked)
             return BestHits(None, found.docs, found.scores, found.bitset)
         terms = as_terms(singles)
         return BestHits(
-            *best_of_words(head.lists, terms, kept_words, allowed, head.proximity, num_ranked)
+            *best_of_words(head.lists, terms, kept, allowed, head.proximity, num_ranked)
         )
     if strategy.ranking is Ranking.SEVERAL_TERMS:
         terms = head.single_terms
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
     assert strategy.pruning is not None, "one term is ranked by pruning its list"
     term, _, weight, _ = head.singles[0]
+    if num_ranked >= kept_words.DEEP_HITS_MIN:
+        champions = head.deep_champions(num_ranked)
+        if champions is not None:
+            docs, scores = best_champions(champions, weight, head.k1, allowed, num_ranked)
+            if len(docs):
+                return BestHits(None, docs, scores)
     return BestHits(
         None, *best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
     )

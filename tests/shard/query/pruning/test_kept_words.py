@@ -250,3 +250,34 @@ def test_words_are_as_close_as_their_positions_tell(
         patch.setattr(kept_terms_of_docs, "schedule", lambda *task: read.append(1))
         check(match_text(view, search.prepare(), None, k), everything, k or 500)
         assert not read
+
+
+@pytest.mark.parametrize("share", [1.0, 0.9])
+def test_a_deep_page_of_a_single_term_is_not_computed_twice(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Some 14 documents share each score.
+    items = [
+        {"text": "tide " * (1 + doc % 7) + "filler " * (doc % 61), "title": ""}
+        for doc in range(NUM_DOCS)
+    ]
+    segment = make_segment(items, REGISTRY)
+    monkeypatch.setattr(kept_words, "DEEP_HITS_MIN", 8)
+    view, allowed, search = SegmentView(segment), some_docs(share), Search([TIDE])
+    everything = unkept(view, search, allowed)
+    strategy = choose_strategy(Evaluation(segment, search.prepare()), 9)
+    assert strategy.ranking is Ranking.ONE_TERM
+    for k in (8, 8, 9, 9):  # more than was kept: again
+        check(match_text(view, search.prepare(), allowed, k), everything, k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_search, "best_of_term", None)
+        for k in (9, 8):
+            check(match_text(view, search.prepare(), allowed, k), everything, k)
+        with pytest.raises(TypeError):  # too few champions pass
+            match_text(view, search.prepare(), some_docs(0.02), 9)
+        with pytest.raises(TypeError):  # under other tf norms there may be others
+            match_text(view, search._replace(averages=40.0).prepare(), None, 9)
+        with pytest.raises(TypeError):  # an ordinary page
+            match_text(view, search.prepare(), None, 7)
+    few = some_docs(0.02)
+    check(match_text(view, search.prepare(), few, 9), unkept(view, search, few), 9)

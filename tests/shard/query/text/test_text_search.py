@@ -140,6 +140,7 @@ def check_best(
     for _ in range(3):
         with (
             mock.patch.object(kept_words, "ENTRIES_MIN", 1),
+            mock.patch.object(kept_words, "DEEP_HITS_MIN", 1),
             mock.patch.object(kept_terms_of_docs, "TERMS_MIN", 1),
             mock.patch.object(kept_terms_of_docs, "schedule", make_at_once),
         ):
