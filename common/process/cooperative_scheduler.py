@@ -108,16 +108,19 @@ class LoopScheduler:
         if not self.has_time(lane):
             await self._wait(lane, None)
 
-    async def run(self, lane: int, steps: Generator[None, None, T]) -> T:
+    async def run(self, lane: int, steps: Generator[None, None, T], *, is_long: bool = True) -> T:
         """Run a long computation over as many ticks as it needs.
 
         Args:
             lane: the queue that its steps join.
             steps: yields wherever it can be interrupted; its input must not change between steps.
+            is_long: whether it may take longer than a step; if not, it runs at once, in one piece.
 
         Returns:
             What the generator returns.
         """
+        if not is_long:
+            return run_to_completion(steps)
         while True:
             await self.wait_turn(lane)
             end = time.perf_counter() + STEP_SECONDS

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from common.curation_rules import Rule
-from common.process.cooperative_scheduler import run_to_completion
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import now
 from coordinator.parameters.curation_rule_evaluation import CompiledRule, compile_rules, curated
@@ -50,11 +49,7 @@ async def curated_search(
             parameters.rules, index.configuration, services.analyzer, services.limits
         )
         is_long = _num_chars(parameters.rules) > RULES_FAST_CHARS
-        rules = (
-            await services.scheduler.run(index.number, steps)
-            if is_long
-            else run_to_completion(steps)
-        )
+        rules = await services.scheduler.run(index.number, steps, is_long=is_long)
     if not rules:
         return parameters, []
     # The words of a search for similar items are the item's, not the user's.

@@ -31,7 +31,6 @@ from typing import Any
 
 from common.curation_rules import Rule
 from common.deadline import Deadline
-from common.process.cooperative_scheduler import run_to_completion
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.cursor_leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
@@ -231,9 +230,9 @@ class Search:
         """Return the counts of the requested ranges; many yield the event loop."""
         requests, answers = outcome.parameters.ranges, outcome.answers
         steps = merge_ranges(requests, answers, self._services.limits)
-        if num_keys(answers, len(requests)) <= RANGE_BUCKETS_FAST_MAX:
-            return run_to_completion(steps)
-        return await self._services.scheduler.run(outcome.state.index.number, steps)
+        is_long = num_keys(answers, len(requests)) > RANGE_BUCKETS_FAST_MAX
+        lane = outcome.state.index.number
+        return await self._services.scheduler.run(lane, steps, is_long=is_long)
 
     def _items_of(self, found: FoundPage) -> ItemsOf:
         outcome, hits = found

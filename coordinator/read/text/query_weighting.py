@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from common.process.cooperative_scheduler import LoopScheduler, run_to_completion
+from common.process.cooperative_scheduler import LoopScheduler
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -86,7 +86,7 @@ async def score_query(
     """
     index, horizon = state.index, state.horizon
     is_long = is_long_text(parameters.query)
-    parsed = await scheduler.run(index.number, parse()) if is_long else run_to_completion(parse())
+    parsed = await scheduler.run(index.number, parse(), is_long=is_long)
     if parsed.is_blank:
         return UNRESTRICTED
     statistics = cache.at(horizon)
@@ -94,10 +94,7 @@ async def score_query(
     is_guess = missing is not None and not parameters.allows_partial and cache.may_assume(missing)
     if missing is not None and not (parameters.needs_scores or missing.needs_fields):
         weighing = _weigh(index, parsed, parameters, _assuming(statistics, missing.words))
-        if is_long:
-            scored = await scheduler.run(index.number, weighing)
-        else:
-            scored = run_to_completion(weighing)
+        scored = await scheduler.run(index.number, weighing, is_long=is_long)
         scored.has_made_up_weights = True
         return scored
     if missing is not None and not is_guess:
@@ -105,7 +102,7 @@ async def score_query(
             index, parsed, statistics, missing, state.deadline, is_partial=parameters.allows_partial
         )
     weighing = _weigh(index, parsed, parameters, statistics)
-    scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
+    scored = await scheduler.run(index.number, weighing, is_long=is_long)
     if missing is not None and is_guess:
         scored.assumption = Assumption(
             parsed, statistics, missing, cache.request(index, missing, statistics)
@@ -145,7 +142,7 @@ async def score_again(
         return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
-    scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
+    scored = await scheduler.run(index.number, weighing, is_long=is_long)
     cache.remember_query(parameters.query_key, statistics, scored)
     return scored
 

@@ -205,3 +205,16 @@ async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
     assert ended == ["cancelled"]
     with pytest.raises(ValueError, match="mine"):
         await scheduler.run_coroutine(1, failing())
+
+
+async def test_what_is_short_runs_at_once_and_takes_no_turn() -> None:
+    steps = Steps()
+
+    def computation() -> Generator[None, None, str]:
+        yield
+        return steps.run("short")
+
+    queued = [steps.later(1, "a"), steps.later(1, "b")]
+    assert await steps.scheduler.run(1, computation(), is_long=False) == "short"
+    await asyncio.gather(*queued)
+    assert steps.named()[0] == "short"
