@@ -15,7 +15,7 @@ from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import FacetParameters
 from coordinator.read.curated_search import curated_search
 from coordinator.read.facets.facet_result_types import FacetResult
-from coordinator.read.field_checks import search_warnings
+from coordinator.read.field_checks import CheckedSearch, search_warnings
 from coordinator.read.read_services import ReadServices
 from coordinator.read.scatter import Retrieval
 from coordinator.read.search_results import FacetPage, ShardSummary
@@ -54,7 +54,9 @@ class FacetPages:
                 outcome = await self._services.scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
-            warnings = await search_warnings(self._services.caches, search, state)
+            warnings = await search_warnings(
+                CheckedSearch(self._services.caches.of(index), search, state)
+            )
         total, buckets = await self._services.facet_listing.page(
             parameters, search, outcome.counted
         )

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.curation_rules import Rule
@@ -38,7 +38,8 @@ from coordinator.parameters.field_needs import BOOST, NUMBERS, TEXTS, FieldNeed,
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.parameters.searched_fields import unsearched
 from coordinator.parameters.sort_keys import FROM_POINT
-from coordinator.read.index_caches import IndexCache, IndexCaches
+from coordinator.read.index_caches import IndexCache
+from coordinator.read.text.fields_reported_by_shards import ExistingFields
 from coordinator.read.text.query_parser import NO_QUERY
 
 _NOUNS: Final = {
@@ -57,25 +58,49 @@ _OTHER_ORDER: Final = re.compile(
 """How other programs write the order of a sort field."""
 
 
-async def check_fields(
-    cache: IndexCache, parameters: SearchParameters, state: SearchedState
-) -> None:
-    """Reject filters, sort keys and ranges on fields that never had a scalar value.
+class CheckedSearch(NamedTuple):
+    """A search whose fields are checked.
 
-    Args:
+    Attributes:
         cache: of the index.
         parameters: of the search.
         state: the state that is read.
+    """
+
+    cache: IndexCache
+    parameters: SearchParameters
+    state: SearchedState
+
+    @property
+    def existing(self) -> ExistingFields:
+        """The fields that items have, as far as known."""
+        return self.cache.statistics.existing_fields
+
+    async def num_docs(self) -> int:
+        """Return the number of items; on return, the fields that they have are known."""
+        statistics = await self.cache.statistics.of_query(
+            self.state.index,
+            NO_QUERY,
+            self.state.horizon,
+            self.state.deadline,
+            is_partial=self.parameters.allows_partial,
+        )
+        return statistics.num_docs
+
+
+async def check_fields(search: CheckedSearch) -> None:
+    """Reject filters, sort keys and ranges on fields that never had a scalar value.
 
     Raises:
         InvalidRequest: a field has no values of the kind that it is used for.
         Unavailable: a shard is down or late.
     """
+    cache, parameters, _ = search
     if parameters.key_filter is not None:
         return
     if _first_unmet(cache, parameters) is None and _searches_some_field(cache, parameters):
         return
-    if not await _num_docs(cache, parameters, state):
+    if not await search.num_docs():
         return
     unmet = _first_unmet(cache, parameters)
     if unmet is not None:
@@ -84,41 +109,33 @@ async def check_fields(
         raise _nothing_to_search(cache, parameters)
 
 
-async def search_warnings(
-    caches: IndexCaches, parameters: SearchParameters, state: SearchedState
-) -> tuple[str, ...]:
+async def search_warnings(search: CheckedSearch) -> tuple[str, ...]:
     """Return what a search probably means otherwise.
 
     To what its parser found, this adds a warning for each unknown field that a search names but can
     be answered without, and for each comparison that no value meets. They are hints: if a shard or
     time is lacking, there are none.
-
-    Args:
-        caches: of the indexes.
-        parameters: of the search.
-        state: the state that is read.
     """
-    cache = caches.of(state.index)
+    parameters = search.parameters
     try:
         messages: list[str] = []
         if parameters.names_dispensable_fields:
-            messages = await _about_names(cache, parameters, state)
+            messages = await _about_names(search)
         if parameters.comparisons_to_check:
-            messages += await _unmet_comparisons(cache, parameters, state)
+            messages += await _unmet_comparisons(search)
         if parameters.point_fields:
-            messages += await _without_points(cache, parameters, state, parameters.point_fields)
+            messages += await _without_points(search, parameters.point_fields)
     except Unavailable:
         return parameters.warnings
     return (*parameters.warnings, *messages)
 
 
-async def _about_names(
-    cache: IndexCache, parameters: SearchParameters, state: SearchedState
-) -> list[str]:
+async def _about_names(search: CheckedSearch) -> list[str]:
     """Return a message for each field that is named needlessly: no item has it, or no text in it.
 
     Those are fields that a search can be answered without.
     """
+    _, parameters, state = search
     named = (*parameters.tested_fields, *parameters.dispensable_fields)
     if parameters.rules:
         trees = state.index.configuration.hierarchies
@@ -130,10 +147,10 @@ async def _about_names(
         for one in fields
         if one.path != ALL_FIELDS and one.path not in left_out
     ]
-    unknown = await _unknown(cache, (*searched, *named), parameters, state)
+    unknown = await _unknown(search, (*searched, *named))
     messages = [unknown_field(*one).message for one in unknown]
     if parameters.key_filter is None:
-        known = cache.statistics.existing_fields
+        known = search.existing
         messages += [
             f"{one.param} names {one.field[:100]!r}, in which no item has a text; only texts are "
             "searched, and filter finds numbers"
@@ -143,13 +160,12 @@ async def _about_names(
     return messages
 
 
-async def _unmet_comparisons(
-    cache: IndexCache, parameters: SearchParameters, state: SearchedState
-) -> list[str]:
+async def _unmet_comparisons(search: CheckedSearch) -> list[str]:
     """Return a message for each comparison that no item can meet.
 
     They are those of texts with numbers, and those with the empty text, whatever the items have.
     """
+    parameters = search.parameters
     ranges: list[Range] = []
     unmet: list[str] = []
     for one in parameters.comparisons_to_check:
@@ -162,9 +178,9 @@ async def _unmet_comparisons(
             )
     if not ranges or parameters.key_filter is not None:
         return unmet
-    counted = cache.statistics.existing_fields.kinds
+    counted = search.existing.kinds
     if any(one.field not in counted for one in ranges):
-        await _num_docs(cache, parameters, state)
+        await search.num_docs()
     for one in ranges[:GUESSES_MAX]:
         bound = one.upper if one.lower is None else one.lower
         wanted, found = (TEXTS, NUMBERS) if isinstance(bound, str) else (NUMBERS, TEXTS)
@@ -179,17 +195,12 @@ async def _unmet_comparisons(
     return unmet
 
 
-async def _without_points(
-    cache: IndexCache,
-    parameters: SearchParameters,
-    state: SearchedState,
-    fields: Collection[str],
-) -> list[str]:
+async def _without_points(search: CheckedSearch, fields: Collection[str]) -> list[str]:
     """Return a message for each field of points in which no item has one."""
-    known = cache.statistics.existing_fields
-    if parameters.key_filter is not None or not any(map(known.lacks_points, fields)):
+    known = search.existing
+    if search.parameters.key_filter is not None or not any(map(known.lacks_points, fields)):
         return []
-    if not await _num_docs(cache, parameters, state):
+    if not await search.num_docs():
         return []
     return [
         f"no item has a point in {field[:100]!r}; a point is an object of two numbers, such as "
@@ -207,22 +218,21 @@ def _conditions_of(rules: Sequence[Rule], trees: Container[str]) -> Iterator[Nam
                 yield NamedField(f"rules[{i}].when.filters.{name[:100]}", name)
 
 
-async def check_conditions(
-    cache: IndexCache, parameters: SearchParameters, state: SearchedState
-) -> None:
+async def check_conditions(search: CheckedSearch) -> None:
     """Reject tests and exclusions by a field that no item has, and comparisons never met.
 
     Raises:
         InvalidRequest: there is one: all items would be chosen, or none.
         Unavailable: a shard is down or late.
     """
-    unknown = await _unknown(cache, parameters.tested_fields, parameters, state)
+    parameters = search.parameters
+    unknown = await _unknown(search, parameters.tested_fields)
     if unknown:
         named, meant = unknown[0]
         raise unknown_field(named, meant)
     for message in (
-        *await _unmet_comparisons(cache, parameters, state),
-        *await _without_points(cache, parameters, state, parameters.area_fields),
+        *await _unmet_comparisons(search),
+        *await _without_points(search, parameters.area_fields),
     ):
         raise InvalidRequest(message, code="invalid_filters")
 
@@ -251,19 +261,17 @@ def lateness_explained(
 
 
 async def _unknown(
-    cache: IndexCache,
-    named: Sequence[NamedField],
-    parameters: SearchParameters,
-    state: SearchedState,
+    search: CheckedSearch, named: Sequence[NamedField]
 ) -> list[tuple[NamedField, str]]:
     """Return those of some fields that no item has, each with the one that may be meant."""
-    if not named or parameters.key_filter is not None:
+    cache = search.cache
+    if not named or search.parameters.key_filter is not None:
         return []
     if all(cache.knows_path(one.field) for one in named):
         return []
-    if not await _num_docs(cache, parameters, state):
+    if not await search.num_docs():
         return []
-    known = cache.statistics.existing_fields
+    known = search.existing
     unknown = [one for one in named if not cache.knows_path(one.field)]
     return [
         (one, known.did_you_mean(one.field) if place < GUESSES_MAX else "")
@@ -283,18 +291,6 @@ def unknown_field(named: NamedField, meant: str = "") -> InvalidRequest:
         code="unknown_facet",
         param=named.param,
     )
-
-
-async def _num_docs(cache: IndexCache, parameters: SearchParameters, state: SearchedState) -> int:
-    """Return the number of items; on return, the fields that they have are known."""
-    statistics = await cache.statistics.of_query(
-        state.index,
-        NO_QUERY,
-        state.horizon,
-        state.deadline,
-        is_partial=parameters.allows_partial,
-    )
-    return statistics.num_docs
 
 
 def _searches_some_field(cache: IndexCache, parameters: SearchParameters) -> bool:

@@ -15,7 +15,7 @@ from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import NamedField, SearchParameters
 from coordinator.read.cursor import Cursor
-from coordinator.read.field_checks import check_conditions, unknown_field
+from coordinator.read.field_checks import CheckedSearch, check_conditions, unknown_field
 from coordinator.read.hit_merging import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_services import ReadServices
@@ -57,7 +57,9 @@ class Selection:
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
         is_first = not cursor.num_seen
         if is_first:
-            await check_conditions(self._services.caches.of(index), parameters, state)
+            await check_conditions(
+                CheckedSearch(self._services.caches.of(index), parameters, state)
+            )
         cursor = await self._services.paging.continued(parameters, state, cursor)
         outcome, hits = await self._services.paging.find(
             parameters, state, cursor, may_be_inline=False

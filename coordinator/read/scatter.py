@@ -40,7 +40,7 @@ from coordinator.read.facets.facet_count_plan import CountedFacets, FacetPlan, p
 from coordinator.read.facets.global_ordinals import Numbering
 from coordinator.read.facets.joint_counts_with_bins import histogram_requests
 from coordinator.read.facets.unconfigured_facets import field_requests
-from coordinator.read.field_checks import check_fields, lateness_explained
+from coordinator.read.field_checks import CheckedSearch, check_fields, lateness_explained
 from coordinator.read.hit_merging import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.index_caches import IndexCache, IndexCaches
 from coordinator.read.search_results import Timings
@@ -160,7 +160,7 @@ class Scatter:
             known = statistics.known_query(parameters.query_key, state.horizon)
             scored = known or await self._scored_query(cache, statistics, parameters, state)
         if parameters.field_needs or parameters.named_search_fields:
-            await check_fields(cache, parameters, state)
+            await check_fields(CheckedSearch(cache, parameters, state))
         ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(
             parameters,

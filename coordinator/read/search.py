@@ -43,7 +43,7 @@ from coordinator.read.facets.facet_scheduling import BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import BUCKETS_FAST_MAX as RANGE_BUCKETS_FAST_MAX
 from coordinator.read.facets.range_merging import merge_ranges, num_keys
 from coordinator.read.facets.tree_merging import merge_trees
-from coordinator.read.field_checks import search_warnings
+from coordinator.read.field_checks import CheckedSearch, search_warnings
 from coordinator.read.group_hits_and_bucket_statistics import (
     joint_counts,
     with_group_hits,
@@ -152,7 +152,9 @@ class Search:
                     did_you_mean = await self._correction(requested, outcome)
                 warnings = requested.warnings
                 if requested.may_need_warnings:
-                    warnings = await search_warnings(self._services.caches, requested, state)
+                    warnings = await search_warnings(
+                        CheckedSearch(self._services.caches.of(index), requested, state)
+                    )
         next_page = None
         if cursor is not None:
             next_page = next_cursor(index.number, cursor, requested, hits)
