@@ -77,8 +77,12 @@ _CHAMPIONS_PER_HIT: Final = 2
 _ONE: Final = uint64(1)
 _TF_MAX: Final = (1 << 32) - 1
 """Greatest t that is kept; a frequency of 256 in a field of weight 1 exceeds it."""
-_OBJECT_BYTES: Final = 1_000
-"""The objects and array headers of a kept word."""
+_DOC_BITS: Final = 3
+"""More than the bits of the bitset and the ranks for each document of the segment."""
+_TF_BYTES: Final = 4
+_CHAMPION_BYTES: Final = 12
+_OBJECT_BYTES: Final = 2_000
+"""The objects and array headers of a kept word, with its ordinary champions."""
 
 
 @arguments
@@ -131,13 +135,13 @@ class _DeepWord(NamedTuple):
     Attributes:
         fields: the tf norms under which it was searched last.
         num_searches: under these, as far as they have been counted.
-        num_hits: the most of the best hits that were wanted.
-        champions: more than that, after the last search that counted.
+        num_champions: how many were wanted; ties for the last place are left out.
+        champions: after the last search that counted.
     """
 
     fields: weakref.ref[FieldTfNorms]
     num_searches: int
-    num_hits: int
+    num_champions: int
     champions: Champions
 
 
@@ -278,16 +282,21 @@ def _best_of_kept(
 
 
 def keep_word(
-    lists: TermLists, weighed: WeighedTerms, asked: dict[Hashable, KeptWord | None]
+    lists: TermLists,
+    weighed: WeighedTerms,
+    num_entries: int,
+    asked: dict[Hashable, KeptWord | None],
 ) -> KeptWord | None:
     """Return what is kept of a word, from its second search on.
 
     Args:
         lists: of the segment, as a query searches them.
-        weighed: the terms of the word that count; at least `ENTRIES_MIN` entries.
+        weighed: the terms of the word that count.
+        num_entries: of these, at least; fewer than `ENTRIES_MIN` are not worth it.
         asked: what this search has asked for before, so that it is not taken for several.
     """
-    if not _can_be_kept(lists.fields, weighed):
+    num_bytes_max = lists.index.num_docs * _DOC_BITS // 8 + num_entries * _TF_BYTES
+    if not _can_be_kept(lists.fields, weighed, num_bytes_max):
         return None
     terms, tiers, ratios, _ = weighed
     choice = lists.fields.choice
@@ -301,10 +310,14 @@ def keep_word(
     return asked[key]
 
 
-def _can_be_kept(fields: FieldTfNorms, weighed: WeighedTerms) -> bool:
-    """Return whether a word counts wherever its terms occur: a bitset tells no fields."""
+def _can_be_kept(fields: FieldTfNorms, weighed: WeighedTerms, num_bytes: int) -> bool:
+    """Return whether a word counts wherever its terms occur (a bitset tells no fields), and fits.
+
+    What does not fit would be made by each search.
+    """
     return (
         len(weighed.terms) > 0
+        and WORDS_CACHE.takes(_OBJECT_BYTES + num_bytes)
         and fields.are_all_searched
         and bool((weighed.masks == ALL_CLASSES).all())
     )
@@ -351,23 +364,23 @@ def deep_champions(lists: TermLists, weighed: WeighedTerms, k: int) -> Champions
         weighed: the term.
         k: how many of the best are wanted.
     """
-    if not _can_be_kept(lists.fields, weighed):
+    if not _can_be_kept(lists.fields, weighed, _CHAMPIONS_PER_HIT * k * _CHAMPION_BYTES):
         return None
     fields = lists.fields
     key = lists.segment.uid, fields.choice, "deep", int(weighed.terms[0])
     known: _DeepWord | None = WORDS_CACHE.get(key)
     num_searches = 1
     if known is not None and known.fields() is fields:
-        if known.num_searches >= SEARCHES_MIN and k <= known.num_hits:
+        if known.num_searches >= SEARCHES_MIN and k < known.num_champions:
             return known.champions
         num_searches += known.num_searches
-    champions = _NO_CHAMPIONS
+    champions, num_champions = _NO_CHAMPIONS, _CHAMPIONS_PER_HIT * k
     if num_searches >= SEARCHES_MIN:
         SCRATCH.reserve(lists.index.num_docs)
         length = bitset_length(lists.index.num_docs)
         docs, tfs = _sum_up(fields.lists, weighed, SCRATCH.cells, length)
-        champions = Champions(*_champions_of(docs, tfs, _CHAMPIONS_PER_HIT * k))
-    found = _DeepWord(weakref.ref(fields), num_searches, k, champions)
+        champions = Champions(*_champions_of(docs, tfs, num_champions))
+    found = _DeepWord(weakref.ref(fields), num_searches, num_champions, champions)
     num_bytes = _OBJECT_BYTES + champions.docs.nbytes + champions.tfs.nbytes
     WORDS_CACHE.put(key, found, num_bytes, lists.segment)
     return champions if num_searches >= SEARCHES_MIN else None

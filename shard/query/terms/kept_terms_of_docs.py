@@ -46,6 +46,10 @@ TERMS_MIN: Final = 64
 """Fewer terms are looked for in each document."""
 _TERMS_MAX: Final = 1 << 16
 _EXTRAS_MIN: Final = 256
+_DOC_BITS: Final = 3
+"""More than the bits of the bitset and the ranks for each document of the segment."""
+_ENTRY_BYTES_MAX: Final = 6
+"""Of a further term; a first one takes 2."""
 _ONE: Final = uint64(1)
 
 
@@ -190,11 +194,18 @@ def kept_terms(segment: Segment, key: Hashable, terms: NDArray[np.uint32]) -> Ke
     kept: KeptTerms | None = WORDS_CACHE.get(cache_key)
     if kept is None:
         WORDS_CACHE.put(cache_key, _SEARCHED_ONCE, 0, segment)
-    elif kept is _SEARCHED_ONCE:
-        schedule(cache_key, segment, partial(_keep, cache_key, terms))
-    else:
+    elif kept is not _SEARCHED_ONCE:
         return kept
+    elif _fits(segment, terms):
+        schedule(cache_key, segment, partial(_keep, cache_key, terms))
     return None
+
+
+def _fits(segment: Segment, terms: NDArray[np.uint32]) -> bool:
+    """Return whether the cache takes what is kept of a word; else each search would schedule it."""
+    num_entries = int(text_index(segment).lists.entry_counts[terms].sum(dtype=np.int64))
+    num_bytes_max = segment.num_docs * _DOC_BITS // 8 + num_entries * _ENTRY_BYTES_MAX
+    return WORDS_CACHE.takes(num_bytes_max + terms.nbytes)
 
 
 def _keep(key: Hashable, terms: NDArray[np.uint32], segment: Segment) -> None:

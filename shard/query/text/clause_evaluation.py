@@ -318,7 +318,7 @@ class Evaluation:
             if not expansion.phrases and expansion.num_entries >= kept_words.ENTRIES_MIN:
                 weighed = self.weighed(word, weights)
                 asked = self.prepared.kept_words
-                kept = kept_words.keep_word(self.lists, weighed, asked)
+                kept = kept_words.keep_word(self.lists, weighed, expansion.num_entries, asked)
             self._kept_words[key] = kept
         return self._kept_words[key]
 

@@ -262,12 +262,12 @@ def test_a_deep_page_of_a_single_term_is_not_computed_twice(
         for doc in range(NUM_DOCS)
     ]
     segment = make_segment(items, REGISTRY)
-    monkeypatch.setattr(kept_words, "DEEP_HITS_MIN", 8)
+    monkeypatch.setattr(kept_words, "DEEP_HITS_MIN", 3)
     view, allowed, search = SegmentView(segment), some_docs(share), Search([TIDE])
     everything = unkept(view, search, allowed)
     strategy = choose_strategy(Evaluation(segment, search.prepare()), 9)
     assert strategy.ranking is Ranking.ONE_TERM
-    for k in (8, 8, 9, 9):  # more than was kept: again
+    for k in (3, 3, 9, 9):  # more than was kept: again
         check(match_text(view, search.prepare(), allowed, k), everything, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_search, "best_of_term", None)
@@ -278,6 +278,20 @@ def test_a_deep_page_of_a_single_term_is_not_computed_twice(
         with pytest.raises(TypeError):  # under other tf norms there may be others
             match_text(view, search._replace(averages=40.0).prepare(), None, 9)
         with pytest.raises(TypeError):  # an ordinary page
-            match_text(view, search.prepare(), None, 7)
+            match_text(view, search.prepare(), None, 2)
     few = some_docs(0.02)
     check(match_text(view, search.prepare(), few, 9), unkept(view, search, few), 9)
+
+
+def test_what_does_not_fit_the_cache_is_not_made(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, search = SegmentView(segment), Search([LAKE, MISTYPED])
+    everything = unkept(view, search, None)
+    monkeypatch.setattr(WORDS_CACHE, "bytes_max", 4_000)
+    monkeypatch.setattr(kept_words, "_sum_up", None)
+    monkeypatch.setattr(kept_words, "DEEP_HITS_MIN", 1)
+    monkeypatch.setattr(kept_terms_of_docs, "TERMS_MIN", 1)
+    monkeypatch.setattr(kept_terms_of_docs, "schedule", None)
+    for _ in range(4):
+        check(match_text(view, search.prepare(), None, 10), everything, 10)
