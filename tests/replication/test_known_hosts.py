@@ -40,14 +40,16 @@ def table(*addresses: str) -> PlacementTable:
     return PlacementTable(TABLE_FORMAT, 1, "secret", hosts)
 
 
-def known_hosts_of(*, shards: tuple[int, ...], own_shards: tuple[int, ...]) -> KnownHosts:
-    """Return what host a, at address a, knows: it has some shards, by a setting."""
+def known_hosts_of(
+    *, shards: tuple[int, ...], own_shards: tuple[int, ...], leaving: tuple[int, ...] = ()
+) -> KnownHosts:
+    """Return what host a, at address a, knows: it has some shards, by a setting; some may leave."""
     host: Any = SimpleNamespace(
         name="a",
         id="a",
         shards=shards,
         settings=SimpleNamespace(own_shards=own_shards),
-        cluster=SimpleNamespace(local_shards=SimpleNamespace(leaving=())),
+        cluster=SimpleNamespace(local_shards=SimpleNamespace(leaving=leaving)),
     )
     known = KnownHosts(host, None, None, None)  # type: ignore[arg-type]
     known.address = "a"
@@ -89,6 +91,22 @@ def test_an_order_holds_until_it_is_done_or_the_setting_changes(
     known = known_hosts_of(shards=(0,), own_shards=(0,))
     placed = PlacementTable(TABLE_FORMAT, 2, "secret", {"a": former})
     assert known.with_own_row(placed).hosts["a"] == PlacedHost("a", "a", (0,), wanted, (0,))
+
+
+def test_a_host_that_is_killed_while_a_shard_leaves_gives_it_up_again() -> None:
+    """Until replica.json says that the shard has left, a start takes it up."""
+    setting = (0, 1)
+    ordered = PlacementTable(
+        TABLE_FORMAT, 2, "secret", {"a": PlacedHost("a", "a", (0, 1), (0,), setting)}
+    )
+    leaves = known_hosts_of(shards=(0, 1), own_shards=setting, leaving=(1,)).with_own_row(ordered)
+    assert leaves.hosts["a"].shards == (0,)
+
+    started = known_hosts_of(shards=(0, 1), own_shards=setting).with_own_row(leaves)
+    assert started.hosts["a"] == PlacedHost("a", "a", (0, 1), (0,), setting)
+
+    has_left = known_hosts_of(shards=(0,), own_shards=setting).with_own_row(leaves)
+    assert has_left.hosts["a"] == PlacedHost("a", "a", (0,), None, setting)
 
 
 def test_a_namesake_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -73,7 +73,8 @@ class KnownHosts:
         former_row = table.hosts.get(self.address)
         if former_row is not None and former_row.configured == configured:
             row = msgspec.structs.replace(row, wanted=former_row.wanted)
-            if row.target == set(held):
+            # A host that is killed while a shard leaves has it again, and the order is then needed.
+            if row.target == set(held) and not self._host.cluster.local_shards.leaving:
                 row = msgspec.structs.replace(row, wanted=None)
         if former_row == row:
             return table
