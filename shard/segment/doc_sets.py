@@ -122,6 +122,36 @@ def count_docs(bitset: U64Array) -> int:
     return count
 
 
+@kernel
+def ranks_of(bitset: U64Array) -> U32Array:
+    """Return, by word of a bitset, how many documents come before it."""
+    ranks = np.empty(len(bitset), np.uint32)
+    rank = int64(0)
+    for i in range(len(bitset)):
+        ranks[i] = rank
+        rank += count_ones(bitset[i])
+    return ranks
+
+
+@kernel(inline=True, allocates=False)
+def rank_of(bitset: U64Array, ranks: U32Array, doc: U32) -> int:
+    """Return how many documents of a bitset come before a document, given `ranks_of` it."""
+    word = doc >> uint32(6)
+    below = bitset[word] & ((_ONE << uint64(doc & uint32(63))) - _ONE)
+    return int64(ranks[word]) + count_ones(below)
+
+
+@kernel(allocates=False)
+def add_bitset(bitset: U64Array, wanted: U64Array, marked: U64Array) -> None:
+    """Add to a bitset the documents of another that are wanted; an empty `wanted` means all."""
+    if len(wanted) == 0:
+        for word in range(len(bitset)):
+            marked[word] |= bitset[word]
+    else:
+        for word in range(len(bitset)):
+            marked[word] |= bitset[word] & wanted[word]
+
+
 @kernel(inline=True)
 def list_word(word: U64, base: int, docs: U32Array, at: int) -> int:
     """Write the documents of one word of a dense bitset; return the end of them.

@@ -28,9 +28,9 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.order_checks import expect_ascending
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists
-from shard.query.terms.kept_terms_of_docs import KeptTerms, first_extra, rank_of
+from shard.query.terms.kept_terms_of_docs import KeptTerms, first_extra
 from shard.query.terms.prefix_terms_of_docs import ListedDocs, find_readings
-from shard.segment.doc_sets import has_bit
+from shard.segment.doc_sets import has_bit, rank_of
 from shard.segment.text.positions import Positions, decode_varint
 from shard.segment.text.postings import decode_entry
 from shard.segment.text.postings_cursor import (
@@ -221,7 +221,7 @@ def _list_kept(
         if not has_bit(kept.docs, wanted[i]):
             continue
         among = ListedDocs(wanted[i : i + 1], numbers[i : i + 1])
-        at = int64(kept.firsts[rank_of(kept.docs, kept.ranks, doc)])
+        at = int64(kept.firsts[rank_of(kept.docs, kept.ranks, wanted[i])])
         extra = first_extra(kept, doc)
         while True:
             term = _WordTerm(int64(kept.terms[at]), _ALL_CLASSES, word)

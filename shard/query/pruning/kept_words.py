@@ -11,8 +11,8 @@ search of a word on, its documents are kept, with the weighted tf that each has 
 The word is then like a term with bitset postings: other words are intersected with its documents,
 and what these score is looked up, whatever the word stands for. No list is read.
 
-Of a word of a single term, a deep page has thousands of hits: from the second such search on, the
-word has as many champions.
+A deep page needs thousands of hits. From the second search for one on, a word of a single term has
+as many champions.
 
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
@@ -30,9 +30,8 @@ import numpy as np
 
 from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
-from common.kernels.intrinsics import count_ones
 from common.kernels.order_checks import expect_ascending
-from common.kernels.types import I64Array, U32Array, U64Array, int64, uint32, uint64
+from common.kernels.types import I64Array, U32Array, U64Array, int64
 from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.pruning.score_bounds import Champions
 from shard.query.pruning.single_term_top_k import NUM_CHAMPIONS, best_champions
@@ -56,6 +55,8 @@ from shard.segment.doc_sets import (
     empty_bitset,
     list_all_docs,
     pick_docs,
+    rank_of,
+    ranks_of,
 )
 from shard.segment.text.postings_cursor import Wanted
 
@@ -74,7 +75,6 @@ DEEP_HITS_MIN: Final = 1_024
 """A page is deep if so many hits come before its last one."""
 _CHAMPIONS_PER_HIT: Final = 2
 """Of deep pages, so that pages after the one that was searched are found, too."""
-_ONE: Final = uint64(1)
 _TF_MAX: Final = (1 << 32) - 1
 """Greatest t that is kept; a frequency of 256 in a field of weight 1 exceeds it."""
 _DOC_BITS: Final = 3
@@ -192,17 +192,6 @@ def _sum_up(
 
 
 @kernel
-def _rank_words(docs: U64Array) -> U32Array:
-    """Return, by word of a bitset, how many documents come before it."""
-    ranks = np.empty(len(docs), np.uint32)
-    rank = int64(0)
-    for i in range(len(docs)):
-        ranks[i] = rank
-        rank += count_ones(docs[i])
-    return ranks
-
-
-@kernel
 def _champions_of(docs: U64Array, tfs: I64Array, k: int) -> tuple[U32Array, I64Array, int]:
     """Return the documents with the k greatest tfs, ascending; these; the greatest of the rest."""
     # Those that tie for the last place are left out: they may be many. Fewer are all there are.
@@ -218,18 +207,8 @@ def _tfs_of(postings: SummedPostings, docs: U32Array) -> I64Array:
     bits, ranks, tfs = postings
     found = np.empty(len(docs), np.int64)
     for i in range(len(docs)):
-        doc = docs[i]
-        word = doc >> uint32(6)
-        below = bits[word] & ((_ONE << uint64(doc & uint32(63))) - _ONE)
-        found[i] = tfs[int64(ranks[word]) + count_ones(below)]
+        found[i] = tfs[rank_of(bits, ranks, docs[i])]
     return found
-
-
-@kernel(allocates=False)
-def add_members(docs: U64Array, wanted: U64Array, marked: U64Array) -> None:
-    """Set the bits of the documents among the wanted ones; an empty `wanted` means all."""
-    for i in range(len(docs)):
-        marked[i] |= docs[i] & wanted[i] if len(wanted) > 0 else docs[i]
 
 
 @kernel
@@ -352,7 +331,7 @@ def _sum_of(lists: TermLists, weighed: WeighedTerms) -> tuple[SummedPostings, Ch
     docs, tfs = _sum_up(lists.fields.lists, weighed, SCRATCH.cells, length)
     if tfs.max(initial=0) > _TF_MAX:
         return _NO_POSTINGS._replace(docs=docs), _NO_CHAMPIONS
-    postings = SummedPostings(docs, _rank_words(docs), tfs.astype(np.uint32))
+    postings = SummedPostings(docs, ranks_of(docs), tfs.astype(np.uint32))
     return postings, Champions(*_champions_of(docs, tfs, NUM_CHAMPIONS))
 
 

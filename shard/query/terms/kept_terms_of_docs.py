@@ -26,11 +26,17 @@ import numpy as np
 
 from common.kernels.array_growth import grown
 from common.kernels.decorator import arguments, kernel
-from common.kernels.intrinsics import count_ones
-from common.kernels.types import U16Array, U32Array, U64Array, int64, uint64
+from common.kernels.types import U16Array, U32Array, U64Array, int64
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import WORDS_CACHE
-from shard.segment.doc_sets import bitset_length, has_bit, set_bit
+from shard.segment.doc_sets import (
+    bitset_length,
+    count_docs,
+    has_bit,
+    rank_of,
+    ranks_of,
+    set_bit,
+)
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import decode_docs, next_block, open_postings
 from shard.segment.text.text_index import text_index
@@ -50,7 +56,6 @@ _DOC_BITS: Final = 3
 """More than the bits of the bitset and the ranks for each document of the segment."""
 _ENTRY_BYTES_MAX: Final = 6
 """Of a further term; a first one takes 2."""
-_ONE: Final = uint64(1)
 
 
 @arguments
@@ -86,10 +91,8 @@ _SEARCHED_ONCE: Final = NO_KEPT_TERMS
 
 
 @kernel
-def _mark_and_rank(
-    lists: PostingLists, terms: U32Array, num_words: int
-) -> tuple[U64Array, U32Array, int]:
-    """Return the bitset of the documents of some terms, the ranks of its words, and how many."""
+def _mark(lists: PostingLists, terms: U32Array, num_words: int) -> U64Array:
+    """Return the bitset of the documents of some terms."""
     bits = np.zeros(num_words, np.uint64)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     for term in terms:
@@ -101,27 +104,15 @@ def _mark_and_rank(
             decode_docs(lists, cursor, docs)
             for i in range(cursor.size):
                 set_bit(bits, docs[i])
-    ranks = np.empty(num_words, np.uint32)
-    rank = int64(0)
-    for i in range(num_words):
-        ranks[i] = rank
-        rank += count_ones(bits[i])
-    return bits, ranks, rank
-
-
-@kernel(inline=True, allocates=False)
-def rank_of(bits: U64Array, ranks: U32Array, doc: int) -> int:
-    """Return how many documents of a bitset come before a document."""
-    word = doc >> 6
-    return int64(ranks[word]) + count_ones(bits[word] & ((_ONE << uint64(doc & 63)) - _ONE))
+    return bits
 
 
 @kernel
 def _terms_of_docs(
-    lists: PostingLists, terms: U32Array, bits: U64Array, ranks: U32Array, num_docs: int
+    lists: PostingLists, terms: U32Array, bits: U64Array, ranks: U32Array
 ) -> tuple[U16Array, U32Array, U16Array]:
     """Return the first term of each document, and the documents and further terms, by term."""
-    firsts = np.empty(num_docs, np.uint16)
+    firsts = np.empty(count_docs(bits), np.uint16)
     seen = np.zeros(len(bits), np.uint64)
     extra_docs = np.empty(_EXTRAS_MIN, np.uint32)
     extra_terms = np.empty(_EXTRAS_MIN, np.uint16)
@@ -148,7 +139,7 @@ def _terms_of_docs(
                     num_extras += 1
                 else:
                     set_bit(seen, doc)
-                    firsts[rank_of(bits, ranks, last)] = i_term
+                    firsts[rank_of(bits, ranks, doc)] = i_term
     return firsts, extra_docs[:num_extras], extra_terms[:num_extras]
 
 
@@ -174,8 +165,9 @@ def terms_of_docs(segment: Segment, terms: NDArray[np.uint32]) -> KeptTerms:
         terms: ordinals, at most 65,536; no prefix lists.
     """
     lists = text_index(segment).lists
-    bits, ranks, num_docs = _mark_and_rank(lists, terms, bitset_length(segment.num_docs))
-    firsts, extra_docs, extra_terms = _terms_of_docs(lists, terms, bits, ranks, num_docs)
+    bits = _mark(lists, terms, bitset_length(segment.num_docs))
+    ranks = ranks_of(bits)
+    firsts, extra_docs, extra_terms = _terms_of_docs(lists, terms, bits, ranks)
     by_doc = np.argsort(extra_docs, kind="stable")
     return KeptTerms(bits, ranks, firsts, extra_docs[by_doc], extra_terms[by_doc], terms)
 

@@ -28,12 +28,12 @@ from common.kernels.types import (
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from shard.query.postings.term_counting import mark_some
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
-from shard.query.pruning.kept_words import add_members
 from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_members
 from shard.segment.doc_sets import (
     NO_BITS,
+    add_bitset,
     add_docs,
     bitset_length,
     count_docs,
@@ -292,7 +292,7 @@ def mark_clause(
         expansion = evaluation.terms_to_read(clause)
         kept = evaluation.kept_word(clause, scored.weights[0]) if kinds is None else None
         if kept is not None:
-            add_members(kept.postings.docs, wanted, marked)
+            add_bitset(kept.postings.docs, wanted, marked)
             return
         if not expansion.phrases:
             is_read = np.array(scored.weights[0]) > 0 if kinds is None else kinds

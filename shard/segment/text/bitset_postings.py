@@ -49,7 +49,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.doc_sets import bitset_length, set_bit
+from shard.segment.doc_sets import add_bitset, bitset_length, set_bit
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.text.postings_cursor import decode_docs, next_block, open_postings
@@ -265,13 +265,7 @@ def add_members(
 ) -> None:
     """Set the bits of a list's documents: the allowed ones, or all, as in `find_members`."""
     start, end = bitset_bounds(dense_rank, num_docs)
-    members = dense.dense_bits[start:end]
-    if len(allowed) == 0:
-        for word in range(len(members)):
-            marked[word] |= members[word]
-    else:
-        for word in range(len(members)):
-            marked[word] |= members[word] & allowed[word]
+    add_bitset(dense.dense_bits[start:end], allowed, marked)
 
 
 @kernel(allocates=False)

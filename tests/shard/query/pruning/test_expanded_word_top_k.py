@@ -16,14 +16,13 @@ from shard.query.text import clause_combination
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
-from shard.query.text.text_search import TextMatch, match_text
-from shard.segment.doc_sets import bitset_of
+from shard.query.text.text_search import match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
+from tests.shard.query.pruning.best_hits import NUM_DOCS, check, some_docs
 from tests.shard.text_model import make_segment, scores_of
 
-NUM_DOCS = 6_000
 CLASSES = FieldClasses()
 FIELDS = ("text", "title", "note")
 REGISTRY = FieldRegistry()
@@ -70,24 +69,6 @@ def prepare(
     weights = tuple(FieldWeight(name, 1.0 + i, averages) for i, name in enumerate(fields))
     query = TextQuery(scored, len(scored), False, (), weights, 0.9, 0.6, 0.2)
     return PreparedQuery(query, REGISTRY, CLASSES)
-
-
-def some_docs(share: float) -> np.ndarray | None:
-    if share == 1.0:
-        return None
-    chance = np.random.default_rng(3).random(NUM_DOCS)
-    return bitset_of(np.flatnonzero(chance < share).astype(np.uint32), NUM_DOCS)
-
-
-def check(best: TextMatch, everything: TextMatch, k: int) -> None:
-    """Compare the best with all scored hits: the k-th and all that score as much must be there."""
-    assert best.found.docs.tolist() == everything.found.docs.tolist()
-    scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
-    ranked = best.ranked.docs.tolist()
-    assert ranked == sorted(ranked)
-    assert [scores[doc] for doc in ranked] == scores_of(best)
-    worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
-    assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
 
 
 @pytest.mark.parametrize("k", [1, 10, 100, 900])

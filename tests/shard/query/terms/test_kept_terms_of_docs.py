@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.terms import kept_terms_of_docs
-from shard.query.terms.kept_terms_of_docs import KeptTerms, first_extra, kept_terms, rank_of
-from shard.segment.doc_sets import are_in
+from shard.query.terms.kept_terms_of_docs import KeptTerms, first_extra, kept_terms
+from shard.segment.doc_sets import are_in, rank_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.text.text_index import text_index
