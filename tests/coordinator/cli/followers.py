@@ -36,6 +36,17 @@ def ask(url: str, query: str) -> Any:
         return None if row is None else row[0]
 
 
+def set_parameter(url: str, name: str, value: str) -> None:
+    """Set a parameter of a PostgreSQL server, and wait until all of its processes have it.
+
+    A new session has what the server's first process has, which told the others before it began
+    the session. A checkpoint takes the checkpointer past that.
+    """
+    execute(url, f"ALTER SYSTEM SET {name} = '{value}'", "SELECT pg_reload_conf()")
+    until(lambda: ask(url, f"SELECT current_setting('{name}')") == value)
+    execute(url, "CHECKPOINT")
+
+
 class Follower(NamedTuple):
     """A `facetd follow` that runs.
 

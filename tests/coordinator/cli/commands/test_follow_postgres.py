@@ -23,6 +23,7 @@ from tests.coordinator.cli.followers import (
     following,
     items_of,
     run_follow,
+    set_parameter,
     until,
 )
 from tests.service import Service
@@ -213,7 +214,7 @@ def test_a_commit_that_others_do_not_see_yet_is_waited_for(
     execute(url, "CREATE TABLE slow (id int PRIMARY KEY)")
     follow_once(service, url, "slow")
     # The commit waits for a standby that does not exist: it is in the log and not visible.
-    execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    set_parameter(url, "synchronous_standby_names", "nobody")
     writer = threading.Thread(target=execute, args=(url, "INSERT INTO slow VALUES (1)"))
     try:
         with following(service, url, "slow") as follower:

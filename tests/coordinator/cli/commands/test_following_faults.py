@@ -17,6 +17,7 @@ from tests.coordinator.cli.followers import (
     following,
     items_of,
     run_follow,
+    set_parameter,
     until,
 )
 from tests.coordinator.cli.postgres import PostgresServer, running_postgres
@@ -133,7 +134,7 @@ def test_a_query_that_fails_for_a_while_is_tried_again(
 def test_a_slot_that_lost_its_log_is_made_again(service: Service, client: Client, url: str) -> None:
     execute(url, "CREATE TABLE lost (id int PRIMARY KEY)", "INSERT INTO lost VALUES (1)")
     follow_once(service, url, "lost")
-    execute(url, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+    set_parameter(url, "max_slot_wal_keep_size", "1MB")
     try:
         for id in range(2, 7):
             execute(url, f"INSERT INTO lost VALUES ({id})", "SELECT pg_switch_wal()")
