@@ -56,6 +56,7 @@ class DidYouMean:
         if typed is None:
             return None
         tokens, is_open = typed
+        state = scope.state
         try:
             found = await self._spelling.corrected(
                 scope,
@@ -75,9 +76,9 @@ class DidYouMean:
                 per_page=0,
                 sort=(),
                 distinct=None,
-                timeout_ms=scope.deadline.remaining_ms,
+                timeout_ms=state.deadline.remaining_ms,
             )
-            result = await self._search(scope.index, counted, scope.horizon)
+            result = await self._search(state.index, counted, state.horizon)
         except Unavailable:
             return None
         return text if result.total >= found.num_hits_min else None

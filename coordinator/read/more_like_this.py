@@ -98,8 +98,7 @@ class SimilarItems:
         document = await asyncio.to_thread(orjson.loads, found.items[0])
         weights = weighted_words(document, requested.search_fields, self._analyzer, stop_words)
         filters = tuple([clause.filter for clause in key_filters])
-        scope = Scope(index, state.horizon, filters, state.deadline)
-        counts = await self._near.count(scope, [(word,) for word in weights])
+        counts = await self._near.count(Scope(state, filters), [(word,) for word in weights])
         if num_docs < 0:
             everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
             num_docs = (await self._search(index, everything, state.horizon)).total

@@ -262,7 +262,7 @@ class Search:
         if not requested.did_you_mean and num_hits and not outcome.scored.ignored_words:
             return None
         filters = tuple([clause.filter for clause in parameters.filters])
-        scope = Scope(state.index, state.horizon, filters, state.deadline)
+        scope = Scope(state, filters)
         stop_words = self._services.caches.stop_words(state.index)
         return await self._did_you_mean.propose(requested, scope, num_hits, stop_words)
 

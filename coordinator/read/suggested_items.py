@@ -15,7 +15,8 @@ from msgspec import structs
 from common.errors import InvalidRequest
 from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from common.search_option_parsers import SearchableField
-from coordinator.cluster.searched_state import SearchedState, now
+from coordinator.catalog.catalog import Index
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.hit_merging import Hit
 from coordinator.read.read_services import ReadServices
@@ -23,7 +24,6 @@ from coordinator.read.scatter import SearchOutcome
 from coordinator.read.stored_items import page_items
 from coordinator.read.suggest.prefix_narrowing import BestItems
 from coordinator.read.suggest.typed_text import TypedText
-from coordinator.read.text.completions_and_near_spellings import Scope
 
 
 class SuggestedItems:
@@ -38,7 +38,7 @@ class SuggestedItems:
 
     async def find(
         self,
-        scope: Scope,
+        state: SearchedState,
         parameters: SearchParameters,
         terms: TermsRequest | None = None,
         num_spare: int = 0,
@@ -48,49 +48,48 @@ class SuggestedItems:
         Popularity usually decides alone; then the scores, which cost a round trip, do not matter.
 
         Args:
-            scope: the items that count.
+            state: the state to search.
             parameters: of the search.
             terms: asks for the words.
             num_spare: items beyond the page, for longer prefixes, if popularity decides.
         """
-        doubts = self._services.caches.of(scope.index).suggestions.doubts
+        doubts = self._services.caches.of(state.index).suggestions.doubts
         terms_found: list[TermsResponse] = []
         if parameters.sort and parameters.typo == 0 and not doubts.are_frequent:
             num_shown = parameters.per_page
             unscored = structs.replace(
                 parameters, needs_scores=False, per_page=num_shown + num_spare
             )
-            best, terms_found = await self._found(scope, unscored, terms)
+            best, terms_found = await self._found(state, unscored, terms)
             is_doubtful = best.is_doubtful(num_shown)
             doubts.note(is_doubtful=is_doubtful and bool(best.items))
             if not is_doubtful:
                 return best, terms_found
             terms = None
-        best, others = await self._found(scope, parameters, terms)
+        best, others = await self._found(state, parameters, terms)
         return best, terms_found or others
 
     async def _found(
-        self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None
+        self, state: SearchedState, parameters: SearchParameters, terms: TermsRequest | None
     ) -> tuple[BestItems, list[TermsResponse]]:
         """Run a search for items."""
         try:
-            return await self._run(scope, parameters, terms)
+            return await self._run(state, parameters, terms)
         except InvalidRequest as error:
             if error.code != "unknown_sort_field":
                 raise
             # No item has the configured popularity yet.
             unsorted = structs.replace(parameters, sort=(), needs_scores=True)
-            return await self._run(scope, unsorted, terms)
+            return await self._run(state, unsorted, terms)
 
     def _run(
-        self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None
+        self, state: SearchedState, parameters: SearchParameters, terms: TermsRequest | None
     ) -> Awaitable[tuple[BestItems, list[TermsResponse]]]:
-        state = SearchedState(scope.index, scope.horizon, now(), scope.deadline)
-        found = partial(self._best_of_search, parameters, state, terms)
-        return self._services.share.run(scope.index.number, scope.deadline, found)
+        found = partial(self._best_of_search, state, parameters, terms)
+        return self._services.share.run(state.index.number, state.deadline, found)
 
     async def _best_of_search(
-        self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
+        self, state: SearchedState, parameters: SearchParameters, terms: TermsRequest | None
     ) -> tuple[BestItems, list[TermsResponse]]:
         outcome, hits = await self._services.paging.find(parameters, state, None, terms=terms)
         items = await page_items(self._services.cluster, outcome, hits)
@@ -118,10 +117,10 @@ def narrowing(search: SearchParameters) -> SearchParameters:
 
 
 def search_for_items(
-    scope: Scope, search: SearchParameters, typed: TypedText | None, size: int
+    index: Index, search: SearchParameters, typed: TypedText | None, size: int
 ) -> SearchParameters | None:
     """Return a search for the best items that have the words; None if no texts are suggested."""
-    settings = scope.index.configuration.suggestions
+    settings = index.configuration.suggestions
     if not settings.fields or (typed is None and search.query):
         return None
     if typed is None and settings.popularity is None:

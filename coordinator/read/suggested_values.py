@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import structs
 
 from coordinator.catalog.catalog import Index
-from coordinator.cluster.searched_state import SearchedState, now
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.facet_specs import BucketOrder, FacetSpec, KeyTypos
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.read_services import ReadServices
@@ -22,7 +22,6 @@ from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.suggested_items import narrowing
-from coordinator.read.text.completions_and_near_spellings import Scope
 from coordinator.read.text.query_parser import without_exclusions
 
 
@@ -40,7 +39,7 @@ class SuggestedValues:
 
     async def find(
         self,
-        scope: Scope,
+        state: SearchedState,
         search: SearchParameters,
         typed: TypedText | None,
         size: int,
@@ -50,15 +49,15 @@ class SuggestedValues:
         """Return values of facets, and the counts that they are from.
 
         Args:
-            scope: the items that count.
+            state: the state to search.
             search: as requested.
             typed: the text.
             size: how many values of each facet, at most.
             counts: of the facets, if already fetched.
             typos: when the words may have typos.
         """
-        configuration = scope.index.configuration
-        names = facets_of(scope.index)
+        configuration = state.index.configuration
+        names = facets_of(state.index)
         if (typed is None and search.query) or not names:
             return [], counts
         order = BucketOrder(hides_zero=True, hides_chosen_zero=True)
@@ -73,13 +72,13 @@ class SuggestedValues:
         )
         counted = structs.replace(narrowing(search), facets=specs)
         if counts is None:
-            counts = await self._counts(scope, counted)
+            counts = await self._counts(state, counted)
         facets = await self._services.facet_listing.listed(counted, counts.counted)
         found = [(facet.field, bucket) for facet in facets for bucket in facet.buckets]
         words = self._folded.words(search.query)
         if not found and words and typos == "never":
-            cache = self._services.caches.of(scope.index).suggestions
-            cache.remember_no_values(scope.horizon, search.filters, words)
+            cache = self._services.caches.of(state.index).suggestions
+            cache.remember_no_values(state.horizon, search.filters, words)
         values = [
             Suggestion(bucket.key, "facet", bucket.doc_count, field)
             for field, bucket in found
@@ -87,19 +86,20 @@ class SuggestedValues:
         ]
         return sorted(values, key=lambda one: (-one.count, one.text, one.field or "")), counts
 
-    def has_none(self, scope: Scope, search: SearchParameters, typed: TypedText | None) -> bool:
+    def has_none(
+        self, state: SearchedState, search: SearchParameters, typed: TypedText | None
+    ) -> bool:
         """Return whether it is known that no facet has a value with the words as typed."""
-        if (typed is None and search.query) or not facets_of(scope.index):
+        if (typed is None and search.query) or not facets_of(state.index):
             return True
-        cache = self._services.caches.of(scope.index).suggestions
-        return cache.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
+        cache = self._services.caches.of(state.index).suggestions
+        return cache.has_no_values(state.horizon, search.filters, self._folded.words(search.query))
 
-    def _counts(self, scope: Scope, counted: SearchParameters) -> Awaitable[SearchOutcome]:
+    def _counts(self, state: SearchedState, counted: SearchParameters) -> Awaitable[SearchOutcome]:
         """Return the counts of a search's facets; known ones take no round trip."""
-        state = SearchedState(scope.index, scope.horizon, now(), scope.deadline)
         retrieval = Retrieval(wants_total=False)
         counts = partial(self._services.scatter.search, counted, state, retrieval)
-        return self._services.share.run(scope.index.number, scope.deadline, counts)
+        return self._services.share.run(state.index.number, state.deadline, counts)
 
 
 def facets_of(index: Index) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from common.deadline import Deadline
 from common.protocol.messages import TermsRequest
 from coordinator.analytics.search_analytics import Analytics
 from coordinator.catalog.catalog import Index
+from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parsed_parameters import SearchParameters, SuggestParameters
 from coordinator.read.curated_search import narrowed_search
 from coordinator.read.read_services import ReadServices
@@ -77,6 +78,11 @@ class _Asked(Struct, frozen=True):
     """The text; None if it has no words."""
     size: int
     """How many suggestions, at most."""
+
+    @property
+    def state(self) -> SearchedState:
+        """The state to search."""
+        return self.scope.state
 
 
 class _Texts(Struct, frozen=True):
@@ -146,54 +152,53 @@ class Suggestions:
             key = key_of(parameters, searches)
             listed = cache.known(horizon, key)
             if listed is None:
-                scope = Scope(
-                    index, horizon, tuple([clause.filter for clause in search.filters]), deadline
-                )
+                state = SearchedState(index, horizon, now(), deadline)
+                scope = Scope(state, tuple([clause.filter for clause in search.filters]))
                 listed = await self._made(_Asked(scope, search, typed, size), searches)
                 cache.remember(horizon, key, listed)
             return SuggestionPage(listed, horizon)
 
     async def _made(self, asked: _Asked, searches: list[Suggestion]) -> list[Suggestion]:
         """Make the list of suggestions, frequent searches among them."""
-        scope, search, typed, size = asked.scope, asked.search, asked.typed, asked.size
+        state, search, typed, size = asked.state, asked.search, asked.typed, asked.size
         values: list[Suggestion] = []
         counts = None
-        if self._values.has_none(scope, search, typed):
+        if self._values.has_none(state, search, typed):
             texts, words = await self._texts_and_words(asked)
         else:
             (texts, words), (values, counts) = await asyncio.gather(
                 self._texts_and_words(asked),
-                self._values.find(scope, search, typed, size),
+                self._values.find(state, search, typed, size),
             )
         if not (values or texts.are_as_typed or words.are_as_typed):
             values, _ = await self._values.find(
-                scope, search, typed, size, counts, typos="unless_typed"
+                state, search, typed, size, counts, typos="unless_typed"
             )
         sources = SuggestionSources(searches, texts.found, values, words.found)
         counted = _Counted({}, {})
-        listed, lacks_texts = await self._listed(scope, sources, size, counted)
+        listed, lacks_texts = await self._listed(asked, sources, counted)
         if lacks_texts and texts.search is not None:
             all_items = structs.replace(texts.search, per_page=_MORE * size)
-            best, _ = await self._items.find(scope, all_items)
-            found = self._whole_texts(scope, best.items, typed)
+            best, _ = await self._items.find(state, all_items)
+            found = self._whole_texts(asked, best.items)
             sources = structs.replace(sources, texts=found)
-            listed, _ = await self._listed(scope, sources, size, counted)
+            listed, _ = await self._listed(asked, sources, counted)
         return listed
 
     async def _texts_and_words(self, asked: _Asked) -> tuple[_Texts, _Words]:
         """Return whole texts of the best items, and the last word completed."""
-        scope, typed, size = asked.scope, asked.typed, asked.size
-        completion = None if typed is None else self._completion(scope, typed, size)
-        best = search_for_items(scope, asked.search, typed, size)
+        state, typed, size = asked.state, asked.typed, asked.size
+        completion = None if typed is None else self._completion(asked.scope, typed, size)
+        best = search_for_items(state.index, asked.search, typed, size)
         known = self._known(asked)
         found, parts = known.best, None
         if best is not None and found is None:
             also = completion if known.completions is None else None
             num_spare = size // 2 if typed is not None and typed.is_open else 0
-            found, parts = await self._items.find(scope, best, also, num_spare)
+            found, parts = await self._items.find(state, best, also, num_spare)
         completions, are_all = known.completions, True
         if completion is not None and completions is None:
-            terms = await self._near.find(scope, completion, size, parts)
+            terms = await self._near.find(asked.scope, completion, size, parts)
             completions, are_all = terms.terms, terms.are_all
         fresh = KnownPrefix(completions if are_all else None, found)
         self._remember(asked, known, fresh)
@@ -206,29 +211,29 @@ class Suggestions:
         else:
             best = structs.replace(best, typo="auto")
             (near, _), words = await asyncio.gather(
-                self._items.find(scope, best),
+                self._items.find(state, best),
                 self._words(asked, completion, completions),
             )
             items = near.items
-        texts = self._whole_texts(scope, items, typed)
+        texts = self._whole_texts(asked, items)
         more = best if len(items) == best.per_page else None
         return _Texts(texts, are_as_typed, more), words
 
     def _known(self, asked: _Asked) -> KnownPrefix:
         """Return what shorter prefixes of the last word say about it."""
-        scope, typed, size = asked.scope, asked.typed, asked.size
+        state, typed, size = asked.state, asked.typed, asked.size
         if typed is None:
             return _NOTHING_KNOWN
-        cache = self._services.caches.of(scope.index).suggestions
+        cache = self._services.caches.of(state.index).suggestions
         last = typed.words[-1]
-        shorter = cache.shorter(scope.horizon, _context(asked.search, typed, size), last)
+        shorter = cache.shorter(state.horizon, _context(asked.search, typed, size), last)
         if not shorter:
             return _NOTHING_KNOWN
         completions = completions_from(shorter.values(), last)
-        word = self._last_word(scope, asked.search, typed)
+        word = self._last_word(state.index, asked.search, typed)
         best = None
         if word is not None:
-            fields = scope.index.configuration.suggestions.fields
+            fields = state.index.configuration.suggestions.fields
             best = best_from(shorter, word, completions, fields, size, self._folded)
         return KnownPrefix(completions, best)
 
@@ -240,34 +245,34 @@ class Suggestions:
             known: what followed from shorter prefixes.
             fresh: what the shards have answered.
         """
-        scope, typed, size = asked.scope, asked.typed, asked.size
+        state, typed, size = asked.state, asked.typed, asked.size
         if typed is None or (known.completions is not None and known.best is not None):
             return
-        if fresh.best is not None and self._last_word(scope, asked.search, typed) is None:
+        if fresh.best is not None and self._last_word(state.index, asked.search, typed) is None:
             fresh = KnownPrefix(fresh.completions, None)
         if fresh.completions is not None or (
             fresh.best is not None and fresh.best.is_decided(size)
         ):
-            cache = self._services.caches.of(scope.index).suggestions
+            cache = self._services.caches.of(state.index).suggestions
             context = _context(asked.search, typed, size)
-            cache.remember_prefix(scope.horizon, context, typed.words[-1], fresh)
+            cache.remember_prefix(state.horizon, context, typed.words[-1], fresh)
 
     def _last_word(
-        self, scope: Scope, search: SearchParameters, typed: TypedText
+        self, index: Index, search: SearchParameters, typed: TypedText
     ) -> LastWord | None:
         if not typed.is_open:
             return None
-        dictionary = self._services.caches.of(scope.index).dictionary
-        return last_word(typed.words[-1], search, dictionary, scope.index.configuration)
+        dictionary = self._services.caches.of(index).dictionary
+        return last_word(typed.words[-1], search, dictionary, index.configuration)
 
     async def _listed(
-        self, scope: Scope, sources: SuggestionSources, size: int, counted: _Counted
+        self, asked: _Asked, sources: SuggestionSources, counted: _Counted
     ) -> tuple[list[Suggestion], bool]:
         """Return the best of each source in turn, with counts; none without items.
 
         And whether more whole texts could change the list.
         """
-        counts, words = counted.counts, counted.words
+        counts, words, size = counted.counts, counted.words, asked.size
         while True:
             sources = sources.having_items(counts)
             listed, num_rows = sources.in_turn(size, words, self._folded)
@@ -281,7 +286,7 @@ class Suggestions:
             counts.update(
                 zip(
                     unknown,
-                    await self._counts(scope, [words[text] for text in unknown]),
+                    await self._counts(asked.scope, [words[text] for text in unknown]),
                     strict=True,
                 )
             )
@@ -293,8 +298,8 @@ class Suggestions:
         something is written.
         """
         sets = [tuple(sorted(set(words))) for words in texts]
-        cache = self._services.caches.of(scope.index).statistics
-        statistics = cache.at(scope.horizon)
+        cache = self._services.caches.of(scope.state.index).statistics
+        statistics = cache.at(scope.state.horizon)
         known = {} if scope.filters else statistics.num_items_with
         counted = [one for one in sets if 0 < len(one) <= _COUNTED_WORDS_MAX and one not in known]
         found = dict(zip(counted, await self._near.count(scope, counted), strict=True))
@@ -303,11 +308,9 @@ class Suggestions:
             cache.remember_counts(statistics, found)
         return counts
 
-    def _whole_texts(
-        self, scope: Scope, items: Sequence[bytes], typed: TypedText | None
-    ) -> list[Suggestion]:
-        words = [] if typed is None else typed.words
-        fields = scope.index.configuration.suggestions.fields
+    def _whole_texts(self, asked: _Asked, items: Sequence[bytes]) -> list[Suggestion]:
+        words = [] if asked.typed is None else asked.typed.words
+        fields = asked.state.index.configuration.suggestions.fields
         return list(best_texts_of_items(items, words, fields, self._folded))
 
     # --- words
@@ -316,7 +319,7 @@ class Suggestions:
         """Return the request for completions of the last word, given the other words."""
         if len(typed.tokens) > _COUNTED_WORDS_MAX:
             return None
-        stop_words = self._services.caches.stop_words(scope.index)
+        stop_words = self._services.caches.stop_words(scope.state.index)
         *before, last = typed.words
         others = [word for word in before if word not in stop_words]
         return first_request(scope, last, size, words=others, is_prefix=True)
@@ -340,7 +343,7 @@ class Suggestions:
         *before, last = typed.words
         found = completions[:size]
         are_as_typed = bool(found)
-        typos = typo_budget(last, scope.index.configuration.typo_lengths)
+        typos = typo_budget(last, asked.state.index.configuration.typo_lengths)
         if not found and typos:
             with_typos = structs.replace(completion, typos=typos)
             found = (await self._near.find(scope, with_typos, size)).terms[:size]
@@ -354,7 +357,7 @@ class Suggestions:
             scope,
             typed.words,
             is_last_open=typed.is_open,
-            stop_words=self._services.caches.stop_words(scope.index),
+            stop_words=self._services.caches.stop_words(asked.state.index),
             num_hits=0,
         )
         if spelt is None:

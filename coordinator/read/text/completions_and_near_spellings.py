@@ -26,9 +26,9 @@ from common.deadline import Deadline
 from common.protocol.messages import TermsRequest, TermsResponse
 from common.protocol.methods import TERMS
 from common.query_syntax_tree import Filter
-from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.fan_out import gather, gather_each
+from coordinator.cluster.searched_state import SearchedState
 
 NUM_TERMS_MIN: Final = 32
 """Minimum number of candidates to request from every shard at first."""
@@ -60,17 +60,15 @@ class FoundTerms(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """Which items count: those of one state of an index that pass the filters."""
+    """Which items count: those of a state that pass the filters."""
 
-    index: Index
-    horizon: int
+    state: SearchedState
     filters: tuple[Filter, ...]
-    deadline: Deadline
 
     def request(self) -> TermsRequest:
         """Return a request without words yet."""
-        index = self.index
-        return TermsRequest(index.number, self.horizon, index.revision, filters=self.filters)
+        index, horizon = self.state.index, self.state.horizon
+        return TermsRequest(index.number, horizon, index.revision, filters=self.filters)
 
 
 class NearTerms:
@@ -103,12 +101,12 @@ class NearTerms:
         """
         while True:
             if parts is None:
-                parts = await gather(self._cluster, TERMS, request, scope.deadline)
+                parts = await gather(self._cluster, TERMS, request, scope.state.deadline)
             certain = best_of_parts(parts, size)
             if certain is not None:
                 return certain
             bound = sum(part.bound for part in parts)
-            found = await self._added_up(request, parts, scope.deadline)
+            found = await self._added_up(request, parts, scope.state.deadline)
             is_certain = len(found) >= size and found[size - 1].count > bound
             if bound == 0 or is_certain or request.num_terms >= NUM_TERMS_MAX:
                 return FoundTerms(found, are_all=bound == 0)
@@ -122,7 +120,7 @@ class NearTerms:
         if not sets:
             return []
         request = msgspec.structs.replace(scope.request(), words=tuple(words), counted=tuple(sets))
-        parts = await gather(self._cluster, TERMS, request, scope.deadline)
+        parts = await gather(self._cluster, TERMS, request, scope.state.deadline)
         return [sum(counts) for counts in zip(*[part.counts for part in parts], strict=True)]
 
     async def _added_up(

@@ -146,7 +146,7 @@ async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> No
     asked = []
 
     async def made(_: Suggestions, request: Any, *__: Any) -> Any:
-        asked.append((request.scope.horizon, request.search.query))
+        asked.append((request.state.horizon, request.search.query))
         return LIST
 
     monkeypatch.setattr(Suggestions, "_made", made)
