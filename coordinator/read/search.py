@@ -27,7 +27,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.curation_rules import Rule
 from common.deadline import Deadline
@@ -59,6 +59,26 @@ from coordinator.read.stored_items import page_items
 from coordinator.read.text.completions_and_near_spellings import NearTerms, Scope
 from coordinator.read.text.query_respelling import Spelling
 from coordinator.read.text.query_weighting import is_long_text
+
+
+class _FoundSearch(NamedTuple):
+    """A search whose hits are found.
+
+    Attributes:
+        requested: its parameters as requested; `outcome` has those that were searched with.
+        rules: the curation rules that applied.
+        cursor: of its page; None: pages are numbered.
+        outcome: the shards' responses.
+        hits: of the page, best first.
+        started: when it began, by `time.perf_counter`.
+    """
+
+    requested: SearchParameters
+    rules: Sequence[Rule]
+    cursor: Cursor | None
+    outcome: SearchOutcome
+    hits: list[Hit]
+    started: float
 
 
 class Search:
@@ -118,14 +138,14 @@ class Search:
     ) -> SearchResult:
         """Run one search; every step is short, or cut by the scheduler."""
         started = time.perf_counter()
-        cursor, timestamp = None, now()
-        if requested.cursor is not None:
+        cursor = None
+        if requested.cursor is None:
+            timestamp = now()
+        else:
             cursor = self._cursor(index, requested, requested.cursor)
-            timestamp = cursor.timestamp
+            horizon, timestamp = cursor.horizon, cursor.timestamp
         with self._cluster.reading(index.number) as newest:
-            if cursor is not None:
-                horizon = cursor.horizon
-            elif horizon is None:
+            if horizon is None:
                 horizon = newest
             state = SearchedState(index, horizon, timestamp, deadline)
             parameters, rules = requested, NO_RULES
@@ -134,32 +154,28 @@ class Search:
             if cursor is not None:
                 cursor = await self._services.paging.continued(parameters, state, cursor)
             found = await self._find(parameters, state, cursor)
-            outcome, hits = found
-            parameters = outcome.parameters
-            items: list[bytes] = []
-            if not parameters.keeps_order:
-                items = await self._items(outcome, hits)
-            facets: list[FacetResult] = []
-            if parameters.facets or parameters.field_facets:
-                facets = await self._listed_facets(outcome)
-            cube = None
-            if parameters.cube is not None:
-                cube = await joint_counts(self._services, outcome, facets)
-            did_you_mean: str | None = None
-            warnings: tuple[str, ...] = ()
-            if cursor is None:
-                if requested.query and requested.did_you_mean is not False:
-                    did_you_mean = await self._correction(requested, outcome)
-                warnings = requested.warnings
-                if requested.may_need_warnings:
-                    warnings = await search_warnings(
-                        CheckedSearch(self._services.caches.of(index), requested, state)
-                    )
+            return await self._result(_FoundSearch(requested, rules, cursor, *found, started))
+
+    async def _result(self, found: _FoundSearch) -> SearchResult:
+        """Return the result of a search whose hits are found, with all that comes with them."""
+        requested, rules, cursor, outcome, hits, started = found
+        parameters, answers = outcome.parameters, outcome.answers
+        items: list[bytes] = []
+        if not parameters.keeps_order:
+            items = await self._items(outcome, hits)
+        facets: list[FacetResult] = []
+        if parameters.facets or parameters.field_facets:
+            facets = await self._listed_facets(outcome)
+        cube = None
+        if parameters.cube is not None:
+            cube = await joint_counts(self._services, outcome, facets)
+        did_you_mean: str | None = None
+        warnings: tuple[str, ...] = ()
         next_page = None
-        if cursor is not None:
-            next_page = next_cursor(index.number, cursor, requested, hits)
-            self._note_page(index, requested, cursor, has_next=next_page is not None)
-        answers = outcome.answers
+        if cursor is None:
+            did_you_mean, warnings = await self._advice(requested, outcome)
+        else:
+            next_page = self._next_page(requested, outcome, cursor, hits)
         return SearchResult(
             page=parameters.page,
             per_page=parameters.per_page,
@@ -171,7 +187,7 @@ class Search:
             if parameters.trees
             else {},
             cube=cube,
-            seq=horizon,
+            seq=outcome.state.horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=outcome.timings(started),
@@ -182,7 +198,7 @@ class Search:
             dropped_words=outcome.scored.dropped_words,
             num_words_cut=outcome.scored.num_words_cut,
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
-            items_of=self._items_of(found) if parameters.keeps_order else None,
+            items_of=self._items_of(outcome, hits) if parameters.keeps_order else None,
             did_you_mean=did_you_mean,
             warnings=warnings,
         )
@@ -236,8 +252,7 @@ class Search:
         lane = outcome.state.index.number
         return await self._services.scheduler.run(lane, steps, is_long=is_long)
 
-    def _items_of(self, found: FoundPage) -> ItemsOf:
-        outcome, hits = found
+    def _items_of(self, outcome: SearchOutcome, hits: Sequence[Hit]) -> ItemsOf:
         return lambda ranks: self._items(outcome, [hits[rank] for rank in ranks])
 
     async def _listed_facets(self, outcome: SearchOutcome) -> list[FacetResult]:
@@ -246,6 +261,20 @@ class Search:
         if not outcome.parameters.sums_up_fields:
             return facets
         return await with_value_statistics(self._services, outcome, facets)
+
+    async def _advice(
+        self, requested: SearchParameters, outcome: SearchOutcome
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Return what to search for instead: another spelling of the query; and warnings."""
+        did_you_mean: str | None = None
+        if requested.query and requested.did_you_mean is not False:
+            did_you_mean = await self._correction(requested, outcome)
+        warnings = requested.warnings
+        if requested.may_need_warnings:
+            state = outcome.state
+            cache = self._services.caches.of(state.index)
+            warnings = await search_warnings(CheckedSearch(cache, requested, state))
+        return did_you_mean, warnings
 
     async def _correction(self, requested: SearchParameters, outcome: SearchOutcome) -> str | None:
         """Return another spelling of a query, if requested or if the query found little.
@@ -276,11 +305,19 @@ class Search:
         self._leases.renew(index.number, cursor.horizon)
         return cursor
 
-    def _note_page(
-        self, index: Index, requested: SearchParameters, cursor: Cursor, *, has_next: bool
-    ) -> None:
+    def _next_page(
+        self,
+        requested: SearchParameters,
+        outcome: SearchOutcome,
+        cursor: Cursor,
+        hits: Sequence[Hit],
+    ) -> str | None:
+        """Return the cursor of the next page, None if this is the last; note that it was read."""
+        number = outcome.state.index.number
+        following = next_cursor(number, cursor, requested, hits)
         text = None if requested.cursor == START else requested.cursor
-        self._leases.note_page(index.number, cursor.horizon, text, has_next=has_next)
+        self._leases.note_page(number, cursor.horizon, text, has_next=following is not None)
+        return following
 
 
 def _rule_data(rules: Sequence[Rule]) -> list[dict[str, Any]]:
