@@ -96,6 +96,7 @@ def lower() -> None:
         assert hasattr(module, name), name
         setattr(module, name, value)
     Permuted.permutation = _permutation_at_once  # type: ignore[method-assign]
+    kept_words.schedule = _make_at_once
     kept_terms_of_docs.schedule = _make_at_once
 
 

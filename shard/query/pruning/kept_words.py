@@ -14,16 +14,19 @@ and what these score is looked up, whatever the word stands for. No list is read
 A deep page needs thousands of hits. From the second search for one on, a word of a single term has
 as many champions.
 
+Both are made in the background; until then, lists are read.
+
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
 
-Cost: 8 ns an entry, once; 1.5 bits for each document of the segment, and 4 bytes for each of the
+Cost: 10 ns an entry, once; 1.5 bits for each document of the segment, and 4 bytes for each of the
 word's.
 """
 
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -31,44 +34,48 @@ import numpy as np
 from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.order_checks import expect_ascending
-from common.kernels.types import I64Array, U32Array, U64Array, int64
+from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
+from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.pruning.score_bounds import Champions
 from shard.query.pruning.single_term_top_k import NUM_CHAMPIONS, best_champions
 from shard.query.scoring.bm25f import (
-    Cells,
+    T_MAX,
     FieldTfNorms,
     ScoredLists,
     WeighedTerms,
-    add_terms,
     bm25_tf,
     least_tf_of,
-    take_tfs,
+    length_code,
 )
-from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.scoring.top_k_selection import GREATEST, best_of, kth_greatest, pick
 from shard.segment.doc_sets import (
     NO_BITS,
     NO_DOCS,
     bitset_length,
     count_docs,
-    empty_bitset,
     list_all_docs,
     pick_docs,
     rank_of,
     ranks_of,
 )
-from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.postings import BLOCK_ENTRIES, decode_entry
+from shard.segment.text.postings_cursor import (
+    Wanted,
+    decode_docs,
+    docs_of_terms,
+    next_block,
+    open_postings,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from numpy.typing import NDArray
 
     from shard.query.postings.term_conjunction import TermLists
+    from shard.segment.segment import Segment
 
-SEARCHES_MIN: Final = 2
-"""Searches of a word, from which on it is kept."""
 ENTRIES_MIN: Final = 1_024
 """Fewer entries are read about as fast."""
 DEEP_HITS_MIN: Final = 1_024
@@ -105,14 +112,14 @@ class KeptWord(NamedTuple):
 
     Attributes:
         fields: the tf norms under which it was searched last.
-        num_searches: under these, as far as they have been counted.
-        postings: without documents as long as it has not been searched often enough.
+        is_complete: whether it has all that can be kept under these.
+        postings: without documents if it has been searched once, without tfs if under other norms.
         tier: of its terms, if there are tfs.
         champions: of the word; none if there are no tfs.
     """
 
     fields: weakref.ref[FieldTfNorms]
-    num_searches: int
+    is_complete: bool
     postings: SummedPostings
     tier: int
     champions: Champions
@@ -134,13 +141,12 @@ class _DeepWord(NamedTuple):
 
     Attributes:
         fields: the tf norms under which it was searched last.
-        num_searches: under these, as far as they have been counted.
-        num_champions: how many were wanted; ties for the last place are left out.
-        champions: after the last search that counted.
+        num_champions: how many were wanted; ties for the last place are left out. 0 after one
+            search under these.
+        champions: so many.
     """
 
     fields: weakref.ref[FieldTfNorms]
-    num_searches: int
     num_champions: int
     champions: Champions
 
@@ -175,20 +181,34 @@ _NO_POSTINGS: Final = SummedPostings(NO_BITS, np.zeros(0, np.uint32), np.zeros(0
 
 @kernel
 def _sum_up(
-    scored: ScoredLists, weighed: WeighedTerms, cells: Cells, length: int
-) -> tuple[U64Array, I64Array]:
-    """Return the bitset of all documents of some terms, and their tfs, ascending by document.
+    scored: ScoredLists, weighed: WeighedTerms, bits: U64Array, ranks: U32Array
+) -> I64Array:
+    """Return the tfs of all documents of some terms, ascending by document.
 
     Args:
         scored: the lists.
         weighed: the terms, all of one tier.
-        cells: clean accumulators.
-        length: of the bitset.
+        bits: bitset of the documents.
+        ranks: of the bitset.
     """
-    add_terms(scored, weighed, Wanted(np.empty(0, np.uint64), np.empty(0, np.uint32), False), cells)
-    docs = cells.touched[:length].copy()
-    tfs, _ = take_tfs(list_all_docs(docs, count_docs(docs)), cells)
-    return docs, tfs
+    lists, lengths, tf_norms, _ = scored
+    tfs = np.zeros(count_docs(bits), np.int64)
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    for i_term in range(len(weighed.terms)):
+        ratio = weighed.ratios[i_term]
+        cursor = open_postings(weighed.terms[i_term])
+        while True:
+            cursor = next_block(lists, cursor)
+            if cursor.size == 0:
+                break
+            packing = decode_docs(lists, cursor, docs)
+            for i in range(cursor.size):
+                field, freq = decode_entry(lists.postings, packing, i)
+                row = uint64(lengths.field_rows[field])
+                tf_norm = tf_norms[row, length_code(lengths, row, int64(docs[i]))]
+                rank = rank_of(bits, ranks, docs[i])
+                tfs[rank] = min(tfs[rank] + int64(freq * tf_norm * ratio + 0.5), T_MAX)
+    return tfs
 
 
 @kernel
@@ -281,10 +301,7 @@ def keep_word(
     choice = lists.fields.choice
     key = lists.segment.uid, choice, terms.tobytes(), tiers.tobytes(), ratios.tobytes()
     if key not in asked:
-        known: KeptWord | None = WORDS_CACHE.get(key)
-        kept = _keep(lists, weighed, known)
-        if kept is not known:
-            WORDS_CACHE.put(key, kept, kept.num_bytes, lists.segment)
+        kept = _count_search(lists, key, weighed)
         asked[key] = kept if len(kept.postings.docs) else None
     return asked[key]
 
@@ -302,67 +319,85 @@ def _can_be_kept(fields: FieldTfNorms, weighed: WeighedTerms, num_bytes: int) ->
     )
 
 
-def _keep(lists: TermLists, weighed: WeighedTerms, known: KeptWord | None) -> KeptWord:
-    """Return what is to be kept of a word after one more search, given what was."""
-    fields = lists.fields
-    num_searches, docs = 1, NO_BITS
-    if known is not None:
-        if known.fields() is fields:
-            if known.num_searches >= SEARCHES_MIN:
-                return known
-            num_searches += known.num_searches
-        docs = known.postings.docs
+def _count_search(lists: TermLists, key: Hashable, weighed: WeighedTerms) -> KeptWord:
+    """Return what is kept of a word; schedule what is missing from the second search on."""
+    fields, segment = lists.fields, lists.segment
+    known: KeptWord | None = WORDS_CACHE.get(key)
+    if known is None or known.fields() is not fields:
+        docs = NO_BITS if known is None else known.postings.docs
+        postings = _NO_POSTINGS._replace(docs=docs)
+        known = KeptWord(weakref.ref(fields), False, postings, 0, _NO_CHAMPIONS)
+        WORDS_CACHE.put(key, known, known.num_bytes, segment)
+    elif not known.is_complete:
+        schedule(key, segment, partial(_keep, key, known.fields, weighed))
+    return known
+
+
+def _keep(
+    key: Hashable, norms: weakref.ref[FieldTfNorms], weighed: WeighedTerms, segment: Segment
+) -> None:
+    """Keep the documents of a word, and their tfs if its terms are of one tier."""
+    fields = norms()
+    if fields is None:
+        return  # no search will ask for these tfs
+    docs = docs_of_terms(fields.lists.lists, weighed.terms, bitset_length(segment.num_docs))
     postings, champions = _NO_POSTINGS._replace(docs=docs), _NO_CHAMPIONS
-    if num_searches >= SEARCHES_MIN:
-        if weighed.tiers[0] == weighed.tiers[-1]:
-            postings, champions = _sum_of(lists, weighed)
-        elif not len(docs):
-            marked = empty_bitset(lists.index.num_docs)
-            lists.mark(weighed.terms, weighed.masks, Wanted.of(NO_BITS, None), marked)
-            postings = _NO_POSTINGS._replace(docs=marked)
-    return KeptWord(weakref.ref(fields), num_searches, postings, int(weighed.tiers[0]), champions)
-
-
-def _sum_of(lists: TermLists, weighed: WeighedTerms) -> tuple[SummedPostings, Champions]:
-    """Return the postings of a word of one tier, and its champions."""
-    num_docs = lists.index.num_docs
-    SCRATCH.reserve(num_docs)
-    length = bitset_length(num_docs)
-    docs, tfs = _sum_up(lists.fields.lists, weighed, SCRATCH.cells, length)
-    if tfs.max(initial=0) > _TF_MAX:
-        return _NO_POSTINGS._replace(docs=docs), _NO_CHAMPIONS
-    postings = SummedPostings(docs, ranks_of(docs), tfs.astype(np.uint32))
-    return postings, Champions(*_champions_of(docs, tfs, NUM_CHAMPIONS))
+    if weighed.tiers[0] == weighed.tiers[-1]:
+        ranks = ranks_of(docs)
+        tfs = _sum_up(fields.lists, weighed, docs, ranks)
+        if tfs.max(initial=0) <= _TF_MAX:
+            postings = SummedPostings(docs, ranks, tfs.astype(np.uint32))
+            champions = Champions(*_champions_of(docs, tfs, NUM_CHAMPIONS))
+    kept = KeptWord(norms, True, postings, int(weighed.tiers[0]), champions)
+    WORDS_CACHE.put(key, kept, kept.num_bytes, segment)
 
 
 def deep_champions(lists: TermLists, weighed: WeighedTerms, k: int) -> Champions | None:
-    """Return enough champions of a single term for a deep page, from its second search on.
+    """Return enough champions of a single term for a deep page, if they are kept.
+
+    The second search for one schedules them.
 
     Args:
         lists: of the segment, as a query searches them.
         weighed: the term.
         k: how many of the best are wanted.
     """
-    if not _can_be_kept(lists.fields, weighed, _CHAMPIONS_PER_HIT * k * _CHAMPION_BYTES):
+    num_champions = _CHAMPIONS_PER_HIT * k
+    if not _can_be_kept(lists.fields, weighed, num_champions * _CHAMPION_BYTES):
         return None
-    fields = lists.fields
-    key = lists.segment.uid, fields.choice, "deep", int(weighed.terms[0])
+    fields, segment = lists.fields, lists.segment
+    key = segment.uid, fields.choice, "deep", int(weighed.terms[0])
     known: _DeepWord | None = WORDS_CACHE.get(key)
-    num_searches = 1
-    if known is not None and known.fields() is fields:
-        if known.num_searches >= SEARCHES_MIN and k < known.num_champions:
-            return known.champions
-        num_searches += known.num_searches
-    champions, num_champions = _NO_CHAMPIONS, _CHAMPIONS_PER_HIT * k
-    if num_searches >= SEARCHES_MIN:
-        SCRATCH.reserve(lists.index.num_docs)
-        length = bitset_length(lists.index.num_docs)
-        docs, tfs = _sum_up(fields.lists, weighed, SCRATCH.cells, length)
-        champions = Champions(*_champions_of(docs, tfs, num_champions))
-    found = _DeepWord(weakref.ref(fields), num_searches, num_champions, champions)
+    if known is None or known.fields() is not fields:
+        searched_once = _DeepWord(weakref.ref(fields), 0, _NO_CHAMPIONS)
+        WORDS_CACHE.put(key, searched_once, _OBJECT_BYTES, segment)
+        return None
+    if k < known.num_champions:
+        return known.champions
+    schedule(key, segment, partial(_keep_deep, key, known.fields, weighed, num_champions))
+    return None
+
+
+def _keep_deep(
+    key: Hashable,
+    norms: weakref.ref[FieldTfNorms],
+    weighed: WeighedTerms,
+    num_champions: int,
+    segment: Segment,
+) -> None:
+    """Keep the champions of a single term for a deep page."""
+    fields = norms()
+    if fields is None:
+        return
+    docs = docs_of_terms(fields.lists.lists, weighed.terms, bitset_length(segment.num_docs))
+    tfs = _sum_up(fields.lists, weighed, docs, ranks_of(docs))
+    champions = Champions(*_champions_of(docs, tfs, num_champions))
     num_bytes = _OBJECT_BYTES + champions.docs.nbytes + champions.tfs.nbytes
-    WORDS_CACHE.put(key, found, num_bytes, lists.segment)
-    return champions if num_searches >= SEARCHES_MIN else None
+    WORDS_CACHE.put(key, _DeepWord(norms, num_champions, champions), num_bytes, segment)
+
+
+schedule: Callable[[Hashable, Segment, Callable[[Segment], None]], None] = BACKGROUND_TASKS.add
+"""How the work is scheduled."""
 
 
 def best_of_kept(word: ScoredWord, k1: float, allowed: NDArray[np.uint64], k: int) -> BestOfWord:

@@ -38,7 +38,12 @@ from shard.segment.doc_sets import (
     set_bit,
 )
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
-from shard.segment.text.postings_cursor import decode_docs, next_block, open_postings
+from shard.segment.text.postings_cursor import (
+    decode_docs,
+    docs_of_terms,
+    next_block,
+    open_postings,
+)
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
@@ -88,23 +93,6 @@ NO_KEPT_TERMS: Final = KeptTerms(
     np.zeros(0, np.uint32),
 )
 _SEARCHED_ONCE: Final = NO_KEPT_TERMS
-
-
-@kernel
-def _mark(lists: PostingLists, terms: U32Array, num_words: int) -> U64Array:
-    """Return the bitset of the documents of some terms."""
-    bits = np.zeros(num_words, np.uint64)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    for term in terms:
-        cursor = open_postings(term)
-        while True:
-            cursor = next_block(lists, cursor)
-            if cursor.size == 0:
-                break
-            decode_docs(lists, cursor, docs)
-            for i in range(cursor.size):
-                set_bit(bits, docs[i])
-    return bits
 
 
 @kernel
@@ -165,7 +153,7 @@ def terms_of_docs(segment: Segment, terms: NDArray[np.uint32]) -> KeptTerms:
         terms: ordinals, at most 65,536; no prefix lists.
     """
     lists = text_index(segment).lists
-    bits = _mark(lists, terms, bitset_length(segment.num_docs))
+    bits = docs_of_terms(lists, terms, bitset_length(segment.num_docs))
     ranks = ranks_of(bits)
     firsts, extra_docs, extra_terms = _terms_of_docs(lists, terms, bits, ranks)
     by_doc = np.argsort(extra_docs, kind="stable")

@@ -34,7 +34,7 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.order_checks import expect_sorted
 from common.kernels.types import U32, I64Array, U32Array, U64Array, int64, uint32
-from shard.segment.doc_sets import pick_positions
+from shard.segment.doc_sets import pick_positions, set_bit
 from shard.segment.text.positions import Positions, skip_varints
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,
@@ -255,6 +255,23 @@ def block_start(lists: PostingLists, cursor: BlockCursor) -> int:
 def decode_docs(lists: PostingLists, cursor: BlockCursor, docs: U32Array) -> Packing:
     """Decode the documents of the cursor's block; return how its entries are packed."""
     return decode_block_docs(lists.postings, block_start(lists, cursor), cursor.size, docs)
+
+
+@kernel
+def docs_of_terms(lists: PostingLists, terms: U32Array, num_words: int) -> U64Array:
+    """Return the bitset of the documents of some terms, of `num_words` words."""
+    bits = np.zeros(num_words, np.uint64)
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    for term in terms:
+        cursor = open_postings(term)
+        while True:
+            cursor = next_block(lists, cursor)
+            if cursor.size == 0:
+                break
+            decode_docs(lists, cursor, docs)
+            for i in range(cursor.size):
+                set_bit(bits, docs[i])
+    return bits
 
 
 @kernel(inline=True, allocates=False)

@@ -54,7 +54,7 @@ def segment() -> Segment:
 @pytest.fixture(autouse=True)
 def no_word_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are read from their lists, however often they are searched."""
-    monkeypatch.setattr(kept_words, "SEARCHES_MIN", 1 << 30)
+    monkeypatch.setattr(kept_words, "ENTRIES_MIN", 1 << 40)
 
 
 def prepare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +86,7 @@ def segment(request: pytest.FixtureRequest) -> Segment:
 @pytest.fixture(autouse=True)
 def few_entries_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_words, "ENTRIES_MIN", 16)
+    monkeypatch.setattr(kept_words, "schedule", lambda key, owner, make: make(owner))
     for key in list(WORDS_CACHE._entries):
         WORDS_CACHE._drop(key)
 
@@ -133,7 +134,8 @@ def test_a_word_searched_again_is_not_read(
 
 def test_one_search_is_one_search_however_often_it_asks(segment: Segment) -> None:
     search = Search([TIDE, MISTYPED])
-    match_text(SegmentView(segment), search.prepare(), None, 10)
+    for _ in range(2):
+        match_text(SegmentView(segment), search.prepare(), None, 10)
     evaluation = Evaluation(segment, search.prepare())
     assert choose_strategy(evaluation, 10).ranking is Ranking.KEPT_WORDS
     other = Search([TIDE, (MISTYPED[0], {MatchKind.TYPO_2: 0.25})])  # as good as the same
@@ -149,9 +151,47 @@ def test_one_search_is_one_search_however_often_it_asks(segment: Segment) -> Non
 
 def test_under_other_tf_norms_the_word_is_read_again(segment: Segment) -> None:
     view = SegmentView(segment)
-    for averages in (20.0, 20.0, 30.0, 30.0, 20.0, 20.0):
+    for averages in np.repeat([20.0, 30.0, 20.0], 3).tolist():
         search = Search([TIDE, MISTYPED], averages)
         check(match_text(view, search.prepare(), None, 10), unkept(view, search, None), 10)
+
+
+def test_lists_are_read_until_a_word_is_kept(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, search = SegmentView(segment), Search([TIDE, MISTYPED])
+    everything = unkept(view, search, None)
+    scheduled: dict[Hashable, Callable[[Segment], None]] = {}
+
+    def note(key: Hashable, owner: Segment, make: Callable[[Segment], None]) -> None:
+        assert owner is segment
+        scheduled[key] = make
+
+    monkeypatch.setattr(kept_words, "schedule", note)
+    for _ in range(3):
+        check(match_text(view, search.prepare(), None, 10), everything, 10)
+    assert len(scheduled) == 1
+    # A write comes first: other tf norms count, and these are kept, but not used.
+    written = search._replace(averages=30.0)
+    match_text(view, written.prepare(), None, 10)
+    scheduled.popitem()[1](segment)
+    check(match_text(view, written.prepare(), None, 10), unkept(view, written, None), 10)
+    ranking = choose_strategy(Evaluation(segment, search.prepare()), 10).ranking
+    assert ranking is not Ranking.KEPT_WORDS
+
+
+def test_tf_norms_that_are_gone_are_not_kept(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled: list[Callable[[Segment], None]] = []
+    monkeypatch.setattr(kept_words, "schedule", lambda key, owner, make: scheduled.append(make))
+    search = Search([TIDE, MISTYPED], averages=50.0)
+    for _ in range(2):
+        match_text(SegmentView(segment), search.prepare(), None, 10)
+    clause_evaluation._kept_tf_norms(segment).clear()
+    size = WORDS_CACHE.size
+    scheduled[0](segment)
+    assert WORDS_CACHE.size == size
 
 
 def test_a_word_of_several_tiers_is_counted_by_what_is_kept(segment: Segment) -> None:
