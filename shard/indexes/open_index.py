@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from common.errors import StorageFull
+from common.errors import ServiceError, StorageFull
 from common.process.logs import Log
 from common.process.request_id_context import carried
 from common.process.thread_pool import ThreadPool
@@ -48,7 +48,8 @@ class OpenIndex:
     def close(self) -> None:
         """Finish the writer, write segments in memory, so that the next open has nothing to index.
 
-        The environment stays open: a slow search may still read from it.
+        The environment stays open: a slow search may still read from it. What fails is logged, and
+        left for the next open: a damaged index is no reason for others to stay as they are.
         """
         self.thread.shutdown()
         self.writer.close()
@@ -59,3 +60,7 @@ class OpenIndex:
             flush(self.partition)
         except (OSError, StorageFull) as error:
             _log.warning("left for the next open", index=self.partition.number, reason=str(error))
+        except ServiceError as error:  # a damaged page, say: it says what to do
+            _log.error("closing failed", index=self.partition.number, reason=error.message)
+        except Exception as error:
+            _log.error("closing failed", index=self.partition.number, cause=error)

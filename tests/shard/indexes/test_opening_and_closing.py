@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from common.errors import Unavailable
+from common.errors import InternalError, Unavailable
 from common.process.thread_pool import ThreadPool
 from common.shard_settings import ShardSettings
-from shard.indexes import closing_indexes, open_indexes
+from shard.indexes import closing_indexes, open_index, open_indexes
 from shard.indexes import indexes as module
 from shard.indexes.closed_index_facts import ClosedIndex
 from shard.indexes.closing_indexes import ClosingIndexes
@@ -112,6 +112,31 @@ async def test_an_index_that_is_being_closed_is_listed(
         may_close.set()
         await indexes.closing.wait_for_all()
     await indexes.close()
+
+
+async def test_damage_that_a_stop_meets_is_told_in_words_and_concerns_no_other_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The stop ended there with a traceback, and others were left for the next start to index."""
+    flushed: list[int] = []
+
+    def flush(partition: Partition) -> None:
+        if partition.number in (3, 4):
+            raise InternalError("a page is damaged: restore the index", code="item_corrupt")
+        flushed.append(partition.number)
+
+    indexes = await started(tmp_path, 4)
+    for number in range(1, 5):
+        await indexes.groups.apply(one_item_group(number, seq=10 + number))
+    monkeypatch.setattr(open_index, "flush", flush)
+    await stopped(indexes)
+
+    assert sorted(flushed) == [1, 2]
+    told = [one for one in caplog.records if one.message == "closing failed"]
+    assert all(one.exc_info is None for one in told)
+    fields = [one.fields for one in told]  # type: ignore[attr-defined]
+    assert sorted(one["index"] for one in fields) == [3, 4]
+    assert {one["reason"] for one in fields} == {"a page is damaged: restore the index"}
 
 
 async def test_indexes_open_and_close_where_the_system_starts_no_thread(
