@@ -31,6 +31,8 @@ PLACED = ("0,1", "1,2", "2,0")
 NUM_ITEMS = 60
 READ_SECONDS = 20.0
 """Deadlines are the service's own, 5 s; the rest is for a busy machine."""
+SNAPSHOT_SECONDS = 20.0
+"""A snapshot asks another host after 5 s; the rest is for a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,27 @@ def test_a_host_that_is_cut_off_is_read_elsewhere(hosts: Hosts, proxies: Proxies
         proxies.mend()
     wait_until(lambda: num_serving(first) == [2, 2, 2])
     hosts.wait_equal()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_snapshot_takes_a_shard_of_another_host_soon_after_one_is_cut_off(
+    hosts: Hosts, proxies: Proxies, number: int
+) -> None:
+    """Shard 2 is on both; the snapshot waited half a minute for the host that it asks first."""
+    wait_until(lambda: num_serving(hosts.services[0]) == [2, 2, 2])
+    client = hosts.services[0].client(60)
+    cut = f"host {number}"
+    proxies.cut([one for one in proxies.all if cut in (one.source, one.target)])
+    try:
+        began_at = time.monotonic()
+        reply = client.post("/_snapshots", {"name": f"without-{number}"})
+        seconds = time.monotonic() - began_at
+    finally:
+        proxies.mend()
+        client.close()
+    assert reply.status == 200, reply
+    assert seconds < SNAPSHOT_SECONDS
+    hosts.wait_equal(60)
 
 
 def test_a_host_without_the_log_shows_one_old_state_and_writes_nothing(

@@ -300,8 +300,22 @@ async def test_a_silent_host_is_given_up(
 ) -> None:
     monkeypatch.setattr(recipient, "SILENCE_SECONDS", 0.05)
     hosts.connection.losses = ["request"] * 1_000_000
-    with pytest.raises(LogAway, match="does not answer"):
+    with pytest.raises(LogAway, match="the host has not answered for 0 s"):
         await hosts.take(tmp_path / "taken")
+
+
+async def test_a_silent_host_is_given_up_once_it_is_known_to_be_away(
+    hosts: _Hosts, tmp_path: Path
+) -> None:
+    await hosts.connection.is_heard.wait()
+    hosts.connection.losses = ["response"] * 1_000_000
+    stream: Any = hosts.connection
+    asked = hosts.connection.asked
+    with pytest.raises(LogAway, match="the host has not answered"):
+        await take_snapshot(
+            *(stream, "giver", tmp_path), patience=lambda: 60.0 if len(asked) < 3 else 0.0
+        )
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("name", ["../../etc", "replica-../x", "mine", ""])

@@ -34,6 +34,9 @@ from coordinator.snapshots.snapshot_maker import SnapshotMaker
 from coordinator.snapshots.snapshots_on_disk import ServiceSnapshot, SnapshotError
 from coordinator.write.detached_tasks import DetachedTasks
 
+SILENCE_SECONDS: Final = 10.0
+"""A host that has not answered for this long is replaced by another one, since a client waits; one
+that is known to be away already after the first question without an answer."""
 _REVISIONS = dict[int, int]
 """Of configurations, by number of the index."""
 _FOLDER: Final = "host-"
@@ -142,7 +145,10 @@ class Collector:
             folder = target / f"{_FOLDER}{host.row.host}"
             await asyncio.to_thread(folder.mkdir)
             try:
-                await take_snapshot(self._host.stream, host.row.host, folder, request)
+                await take_snapshot(
+                    *(self._host.stream, host.row.host, folder, request),
+                    patience=lambda: SILENCE_SECONDS if host.is_connected else 0.0,
+                )
                 await asyncio.to_thread(_put_in_place, folder, request, revisions, target)
             finally:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

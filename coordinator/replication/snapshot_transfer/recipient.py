@@ -14,7 +14,7 @@ entry again changes nothing. The list of files has checksums, which a restore co
 
 Requests and responses may be lost with a connection. So a request can be sent again: the new host
 names the snapshot, which is made once, and every response comes soon. A host that is silent for
-long is given up.
+long is given up: for how long depends on who waits, and on what else is known of that host.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -46,10 +47,13 @@ ASK_SECONDS: Final = 5.0
 ASK_PAUSE_SECONDS: Final = 0.2
 """Interval between two questions whether the snapshot is there."""
 SILENCE_SECONDS: Final = 30.0
-"""A host that has not answered for this long is taken for dead."""
+"""A host that has not answered for this long is taken for dead, unless who asks says otherwise."""
 OFFER_SECONDS: Final = 1.0
 PREFIX: Final = "replica-"
 """Of the names of snapshots for other hosts."""
+
+Patience = Callable[[], float]
+"""Returns for how many seconds a host may be silent, as far as is known now."""
 
 T = TypeVar("T")
 
@@ -152,7 +156,11 @@ def _decoded(decode: Callable[[bytes], T], answer: bytes) -> T:
 
 
 async def take_snapshot(
-    stream: LogStream, host: str, folder: Path, request: CopyRequest | None = None
+    stream: LogStream,
+    host: str,
+    folder: Path,
+    request: CopyRequest | None = None,
+    patience: Patience = lambda: SILENCE_SECONDS,
 ) -> Position:
     """Copy a snapshot of another host into a new folder.
 
@@ -161,6 +169,7 @@ async def take_snapshot(
         host: names the other host's copy of the data.
         folder: new and empty.
         request: what to copy; None: all that the host has.
+        patience: for how long the host may be silent.
 
     Returns:
         From where on to follow the log.
@@ -169,11 +178,11 @@ async def take_snapshot(
         LogAway: the other host does not answer any more, or could not make a snapshot.
         OSError: no room.
     """
-    peer = f"{stream.name}.peers.{host}"
-    copied = await _made(stream, peer, request or CopyRequest())
+    donor = _Donor(stream, f"{stream.name}.peers.{host}", patience)
+    copied = await _made(donor, request or CopyRequest())
 
     async def take(file: CopiedFile) -> None:
-        await _take_file(stream, f"{peer}.read", copied.name, file, folder)
+        await _take_file(donor, copied.name, file, folder)
 
     if copied.files:
         await take(copied.files[-1])
@@ -184,18 +193,48 @@ async def take_snapshot(
     for one in snapshot.files:
         await take(CopiedFile(one.path, one.bytes))
     with contextlib.suppress(LogAway):  # what is copied is whole; unread, it will be removed there
-        await stream.tell(f"{peer}.done", copied.name.encode())
+        await stream.tell(f"{donor.subject}.done", copied.name.encode())
     return Position(copied.seq, copied.stored_at)
 
 
-async def _take_file(
-    stream: LogStream, subject: str, name: str, file: CopiedFile, folder: Path
-) -> None:
-    """Copy a file of another host's snapshot.
+@dataclass(frozen=True, slots=True)
+class _Donor:
+    """The host that gives its data, as seen from here.
 
     Args:
         stream: the connection to the log.
-        subject: to which requests are sent.
+        subject: before the names of requests to it.
+        patience: for how long it may be silent.
+    """
+
+    stream: LogStream
+    subject: str
+    patience: Patience
+
+    async def ask(self, request: str, content: bytes) -> bytes:
+        """Send a request until it is answered, one at a time: responses are long.
+
+        Raises:
+            LogAway: there was no answer for long.
+        """
+        subject = f"{self.subject}.{request}"
+        asked_at = time.monotonic()
+        while True:
+            try:
+                return (await self.stream.ask(subject, content, ASK_SECONDS)).data
+            except LogAway as error:
+                seconds = time.monotonic() - asked_at
+                if seconds > self.patience():
+                    who = "the host" if self.stream.is_connected else "the log"
+                    raise LogAway(f"{who} has not answered for {seconds:.0f} s") from error
+            await asyncio.sleep(ASK_PAUSE_SECONDS)
+
+
+async def _take_file(donor: _Donor, name: str, file: CopiedFile, folder: Path) -> None:
+    """Copy a file of another host's snapshot.
+
+    Args:
+        donor: the other host.
         name: of the snapshot.
         file: to copy.
         folder: of all files.
@@ -212,14 +251,14 @@ async def _take_file(
         offsets = range(0, file.bytes, READ_BYTES)
         for first in range(0, len(offsets), READS_UNDER_WAY):
             reading = [
-                _ask_again(stream, subject, _encode(ReadRequest(name, file.path, offset)))
+                donor.ask("read", _encode(ReadRequest(name, file.path, offset)))
                 for offset in offsets[first : first + READS_UNDER_WAY]
             ]
             for part in await asyncio.gather(*reading):
                 await asyncio.to_thread(target.write, part)
 
 
-async def _made(stream: LogStream, peer: str, request: CopyRequest) -> CopyResult:
+async def _made(donor: _Donor, request: CopyRequest) -> CopyResult:
     """Have another host make a snapshot; return it once it is there.
 
     Raises:
@@ -228,28 +267,11 @@ async def _made(stream: LogStream, peer: str, request: CopyRequest) -> CopyResul
     give_up_at = time.monotonic() + COPY_SECONDS
     content = _encode(request)
     while True:
-        answer = await _ask_again(stream, f"{peer}.copy", content)
-        result = _decoded(_decode_copied, answer)
+        result = _decoded(_decode_copied, await donor.ask("copy", content))
         if result.error:
             raise LogAway(f"the other host cannot give its data: {result.error}")
         if not result.is_pending:
             return result
         if time.monotonic() > give_up_at:
             raise LogAway("the other host takes too long to copy its data")
-        await asyncio.sleep(ASK_PAUSE_SECONDS)
-
-
-async def _ask_again(stream: LogStream, subject: str, content: bytes) -> bytes:
-    """Send a request until it is answered, one at a time: responses are long.
-
-    Raises:
-        LogAway: there was no answer for long.
-    """
-    give_up_at = time.monotonic() + SILENCE_SECONDS
-    while True:
-        try:
-            return (await stream.ask(subject, content, ASK_SECONDS)).data
-        except LogAway:
-            if time.monotonic() > give_up_at:
-                raise
         await asyncio.sleep(ASK_PAUSE_SECONDS)
