@@ -205,47 +205,40 @@ def phrase_terms(index: TextIndex, words: Sequence[str], *, is_prefix: bool) -> 
 def search_phrase(
     lists: TermLists,
     terms: PhraseTerms,
-    allowed: NDArray[np.uint64],
-    candidates: NDArray[np.uint32] | None,
+    wanted: Wanted,
 ) -> Entries:
-    """Find a phrase in the documents that have its words in searched fields.
+    """Find a phrase in the wanted documents that have its words in searched fields.
 
     Returns entries like those of a term; those in other fields may be among them.
 
     Args:
         lists: posting lists of the segment.
         terms: of the phrase, at least two words.
-        allowed: bitset of documents; empty: all.
-        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+        wanted: the documents to look at; a list needs no bitset.
     """
     if not terms.has_all:
         return NO_ENTRIES
     pair = find_pair(lists.segment, terms.only)
     if pair is not None:
-        pair = _narrow(pair, lists, allowed, candidates)
+        pair = _narrow(pair, lists, wanted)
         if len(terms.ends) == 2 and lists.fields.are_all_searched:
             return pair
-        candidates = without_repeats(pair.docs)
-    wanted = Wanted.of(allowed, candidates)
+        wanted = Wanted.among(without_repeats(pair.docs))
     return Entries(
         *_search(lists.searched, lists.index.positions, terms, wanted, _ENTRIES_PER_DOC_MAX)
     )
 
 
-def _narrow(
-    entries: Entries,
-    lists: TermLists,
-    allowed: NDArray[np.uint64],
-    candidates: NDArray[np.uint32] | None,
-) -> Entries:
-    """Return the entries in the allowed documents, or in the candidates; as in `search_phrase`."""
-    if candidates is None and len(allowed) == 0:
+def _narrow(entries: Entries, lists: TermLists, wanted: Wanted) -> Entries:
+    """Return the entries in wanted documents."""
+    bits = wanted.bits
+    if wanted.is_listed:
+        bits = bitset_of(wanted.docs, lists.index.num_docs)
+    elif len(bits) == 0:
         return entries
-    if candidates is not None:
-        allowed = bitset_of(candidates, lists.index.num_docs)
     num_entries = len(entries.docs)
     picked = np.empty(num_entries + 1, np.int64)
-    at = picked[: pick_positions(entries.docs, num_entries, allowed, picked)]
+    at = picked[: pick_positions(entries.docs, num_entries, bits, picked)]
     return Entries(entries.docs[at], entries.fields[at], entries.freqs[at])
 
 

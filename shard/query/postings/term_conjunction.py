@@ -510,25 +510,22 @@ class TermLists:
     def match(
         self,
         words: QueryTerms,
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
         *,
         is_scored: bool = True,
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the documents that have all terms.
+        """Return the wanted documents that have all terms.
 
         Args:
             words: the terms.
-            allowed: bitset of documents; empty: all.
-            candidates: the only documents to look at, ascending (`allowed` is then ignored); or
-                None.
+            wanted: the documents to look at; a list needs no bitset.
             is_scored: whether scores are wanted.
 
         Returns:
             Documents, ascending; scores in units of 2^-32 (empty if not wanted).
         """
         matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_all(
-            self.searched, words, Wanted.of(allowed, candidates), is_scored
+            self.searched, words, wanted, is_scored
         )
         return matched
 
@@ -540,15 +537,14 @@ class TermLists:
     def docs_with_all(
         self,
         terms: Iterable[int],
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> NDArray[np.uint32]:
-        """Return the documents that have all of some terms; as `match`, without scores.
+        """Return the wanted documents that have all of some terms; as `match`, without scores.
 
         The terms count in all fields, and need not be in order.
         """
         docs: NDArray[np.uint32] = docs_with_terms(
-            self.searched, np.array(list(terms), np.uint32), Wanted.of(allowed, candidates)
+            self.searched, np.array(list(terms), np.uint32), wanted
         )
         return docs
 
@@ -564,9 +560,10 @@ class TermLists:
         Args:
             terms: ordinals.
             masks: of the field classes in which each counts.
-            wanted: the documents to look at.
+            wanted: the documents to look at; also a list needs its bitset.
             marked: the bitset.
         """
+        assert len(wanted.bits) or not wanted.is_listed, "a list without its bitset"
         words = QueryTerms(terms.astype(np.int64), masks, _NO_WEIGHTS)
         _mark_terms(self.searched, words, wanted, marked)
 
@@ -597,36 +594,32 @@ def _unscored_fields(segment: Segment) -> FieldTfNorms:
 def docs_with_all_terms(
     segment: Segment,
     terms: Iterable[int],
-    allowed: NDArray[np.uint64],
-    candidates: NDArray[np.uint32] | None = None,
+    wanted: Wanted,
 ) -> NDArray[np.uint32]:
-    """Return the documents, ascending, that have all of some terms in any field.
+    """Return the wanted documents, ascending, that have all of some terms in any field.
 
     Args:
         segment: where to look.
         terms: ordinals, at least one.
-        allowed: bitset of documents; empty: all.
-        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+        wanted: the documents to look at; a list needs no bitset.
     """
     index = text_index(segment)
     SCRATCH.reserve(index.num_docs)
     lists = TermLists(segment, _unscored_fields(segment), 0.0, SCRATCH.members)
-    return lists.docs_with_all(terms, allowed, candidates)
+    return lists.docs_with_all(terms, wanted)
 
 
 def count_with_all_terms(
     segment: Segment,
     sets: Sequence[Sequence[int]],
-    allowed: NDArray[np.uint64],
-    candidates: NDArray[np.uint32] | None = None,
+    wanted: Wanted,
 ) -> NDArray[np.int64]:
-    """Return, by set of terms, how many documents have all of them in any field.
+    """Return, by set of terms, how many wanted documents have all of them in any field.
 
     Args:
         segment: where to look.
         sets: ordinals, at least one each.
-        allowed: bitset of documents; empty: all.
-        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+        wanted: the documents to look at; a list needs no bitset.
     """
     index = text_index(segment)
     SCRATCH.reserve(index.num_docs)
@@ -639,6 +632,6 @@ def count_with_all_terms(
         lists.searched,
         words,
         np.cumsum([len(one) for one in rarest_first]),
-        Wanted.of(allowed, candidates),
+        wanted,
     )
     return counts

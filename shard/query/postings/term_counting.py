@@ -71,7 +71,7 @@ def mark_some(
         allowed: bitset of the documents to look at; empty: all.
         required: how many of the terms, at least 1.
     """
-    wanted = Wanted.of(allowed, None)
+    wanted = Wanted.of(allowed)
     marked: NDArray[np.uint64]
     marked = _mark_some(lists.searched, words, wanted, required, SCRATCH.counts)
     return marked

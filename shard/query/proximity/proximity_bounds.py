@@ -29,7 +29,7 @@ from shard.query.postings.term_conjunction import TermLists
 from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity
 from shard.query.scoring.top_k_selection import GREATEST, pick
 from shard.segment.doc_sets import NO_BITS, bitset_of, empty_bitset
-from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.postings_cursor import ALL_DOCS, Wanted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,9 +89,9 @@ def pick_in_reach(
         least: the score to reach.
     """
     num_docs = lists.index.num_docs
-    wanted = Wanted.of(NO_BITS, None)
+    wanted = ALL_DOCS
     if len(docs) * _CANDIDATES_SHARE < num_docs:
-        wanted = Wanted.of(bitset_of(docs, num_docs), docs)
+        wanted = Wanted.among(docs, bitset_of(docs, num_docs))
     read = proximity.lists.read
     starts = np.searchsorted(read.words, np.arange(len(proximity.pair_weights) + 2))
 

@@ -46,10 +46,16 @@ from shard.query.postings.posting_list_scan import ScoredTerm
 from shard.query.postings.term_conjunction import QueryTerms, TermLists
 from shard.query.scoring.bm25f import SCORE_UNIT, FieldTfNorms, ScoredLists, bm25_tf, length_code
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.segment.doc_sets import NO_BITS, count_docs, has_bit, list_all_docs
+from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
 from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists, decode_entry
-from shard.segment.text.postings_cursor import at_block, decode_docs, next_block, open_postings
+from shard.segment.text.postings_cursor import (
+    ALL_DOCS,
+    at_block,
+    decode_docs,
+    next_block,
+    open_postings,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -361,7 +367,7 @@ def _make_group_bounds(choice: Hashable, term: int, dense_rank: int, segment: Se
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_CLASSES], np.uint64), np.ones(1))
-    docs, scores = lists.match(word, NO_BITS, None)
+    docs, scores = lists.match(word, ALL_DOCS)
     _write_codes(docs, scores, kept.of_groups.codes[dense_rank])
     kept.of_groups.is_known[dense_rank] = True
     _note_written(kept, segment, choice, kept.of_groups.codes[dense_rank].nbytes)

@@ -390,9 +390,10 @@ def _count_sets(
         )
         several = [i for i in known if len(terms[i]) > 1]
         live = NO_BITS if view.live_mask is None else view.live_mask
+        wanted = Wanted.of(live) if docs is None else Wanted.among(docs)
         for start in range(0, len(several), _SETS_AT_ONCE):
             check_call()
             part = several[start : start + _SETS_AT_ONCE]
             own = [terms[i] for i in part]
-            totals[part] += count_with_all_terms(view.segment, own, live, docs)
+            totals[part] += count_with_all_terms(view.segment, own, wanted)
     return tuple(totals.tolist())

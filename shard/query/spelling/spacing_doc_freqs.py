@@ -26,7 +26,8 @@ from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms
 from shard.query.postings.term_conjunction import docs_with_all_terms
-from shard.segment.doc_sets import NO_BITS, NO_DOCS
+from shard.segment.doc_sets import NO_DOCS
+from shard.segment.text.postings_cursor import ALL_DOCS, Wanted
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def docs_with_all_of(
             return NO_DOCS
         terms.append(term)
     check_call()
-    return docs_with_all_terms(segment, terms, NO_BITS, docs)
+    wanted = ALL_DOCS if docs is None else Wanted.among(docs)
+    return docs_with_all_terms(segment, terms, wanted)
 
 
 def _count(segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | None) -> int:

@@ -159,7 +159,7 @@ def _mark(evaluation: Evaluation, scored: ScoredClause, allowed: NDArray[np.uint
             docs = index.dense_lists.dense_bits[start:end]
             return _Marked(scored, single, dense_rank, docs)
     docs = empty_bitset(index.num_docs)
-    mark_clause(evaluation, scored, allowed, None, docs)
+    mark_clause(evaluation, scored, Wanted.of(allowed), docs)
     return _Marked(scored, single, -1, docs)
 
 
@@ -185,7 +185,7 @@ def _score(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
     """Return hits with their scores."""
     if has_single_terms(evaluation):
         return score_any(evaluation, docs)
-    return match_some(evaluation, NO_BITS, docs)[0]
+    return match_some(evaluation, Wanted.among(docs))[0]
 
 
 def _bounds_of_clauses(
@@ -206,7 +206,7 @@ def _bounds_of_clauses(
             best = np.zeros_like(docs)
             of_tiers = np.array(weights_of_tiers(scored.weights[0]))
             is_best = (of_tiers[_TIERS] > lesser) & (np.array(scored.weights[0]) > 0)
-            mark_clause(evaluation, scored, allowed, None, best, is_best)
+            mark_clause(evaluation, scored, Wanted.of(allowed), best, is_best)
             bounded.append(_Bounded.same(best, _in_units(greatest) - _in_units(lesser)))
         bounded.append(_Bounded.same(docs, _in_units(lesser or greatest)))
     return bounded
@@ -281,7 +281,7 @@ def _mark_all_terms(
     if not expansion.phrases and (np.array(scored.weights[0])[expansion.kinds] > 0).all():
         return marked.docs
     docs = np.zeros_like(marked.docs)
-    wanted = Wanted.of(allowed, None)
+    wanted = Wanted.of(allowed)
     evaluation.lists.mark(expansion.terms, expansion.masks, wanted, docs)
     return docs
 

@@ -32,7 +32,6 @@ from shard.query.scoring.bm25f import NUM_TIERS
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs, list_members
 from shard.segment.doc_sets import (
-    NO_BITS,
     add_bitset,
     add_docs,
     bitset_length,
@@ -147,36 +146,34 @@ def _joined(result: ScoredDocs, more: ScoredDocs) -> ScoredDocs:
     return ScoredDocs(more.docs, scores, tiers)
 
 
-def match_all(
-    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
-) -> ScoredDocs:
+def match_all(evaluation: Evaluation, wanted: Wanted) -> ScoredDocs:
     """Return the documents that every clause matches, rarest clause first.
 
     Single-term clauses are read together, when the first of them is due.
 
     Args:
         evaluation: of the query in a segment.
-        allowed: bitset of documents; empty: all.
-        among: the only documents to look at, ascending (`allowed` is then ignored); or None.
+        wanted: the documents to look at; a list needs no bitset.
     """
     if not evaluation.query.clauses:
-        return _match_anything(evaluation, allowed, among)
-    if among is None and _is_marked_first(evaluation):
-        among = list_members(mark_hits(evaluation, allowed), evaluation.index.num_docs)
+        return _match_anything(evaluation, wanted)
+    if not wanted.is_listed and _is_marked_first(evaluation):
+        hits = mark_hits(evaluation, wanted.bits)
+        wanted = Wanted.among(list_members(hits, evaluation.index.num_docs))
     are_singles_scored = False
     result: ScoredDocs | None = None
     for scored, single, _ in evaluation.plans:
-        candidates = among if result is None else result.docs
         if single is None:
-            more = evaluation.score(scored.clause, scored.weights, allowed, candidates)
+            more = evaluation.score(scored.clause, scored.weights, wanted)
         elif not are_singles_scored:
-            more = evaluation.score_singles(allowed, candidates)
+            more = evaluation.score_singles(wanted)
             are_singles_scored = True
         else:
             continue
         result = more if result is None else _joined(result, more)
         if len(result.docs) == 0:
             break
+        wanted = Wanted.among(result.docs)
     assert result is not None, "there is a clause"
     return result
 
@@ -210,11 +207,11 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
         return _mark_all(evaluation, [one.scored for one in evaluation.plans], allowed)
     if query.is_leading:
         return _mark_all(evaluation, query.clauses[: query.required], allowed)
-    num_docs = evaluation.index.num_docs
+    num_docs, wanted = evaluation.index.num_docs, Wanted.of(allowed)
     if query.required == 1:
         marked = empty_bitset(num_docs)
         for scored in query.clauses:
-            mark_clause(evaluation, scored, allowed, None, marked)
+            mark_clause(evaluation, scored, wanted, marked)
         return marked
     num_entries = sum([one.cost for one in evaluation.plans])
     if num_entries * _COUNTED_COST <= len(query.clauses) * num_docs and has_single_terms(
@@ -223,7 +220,7 @@ def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np
         return mark_some(evaluation.lists, evaluation.single_terms, allowed, query.required)
     marked = np.zeros((len(query.clauses), bitset_length(num_docs)), np.uint64)
     for scored, of_clause in zip(query.clauses, marked, strict=True):
-        mark_clause(evaluation, scored, allowed, None, of_clause)
+        mark_clause(evaluation, scored, wanted, of_clause)
     counts = add_up(marked, np.ones(len(marked), np.int64))
     found: NDArray[np.uint64] = at_least(counts, full_bitset(num_docs), query.required)
     return found
@@ -255,15 +252,15 @@ def _mark_all(
     """Return the bitset of the documents that all of some clauses match, one clause at least."""
     bitset = allowed
     for scored in clauses:
-        candidates = None
+        wanted = Wanted.of(bitset)
         if len(bitset):
             count = int(count_docs(bitset))
             if count == 0:
                 break
             if count * _CANDIDATES_SHARE < evaluation.index.num_docs:
-                candidates = list_docs(bitset, count)
+                wanted = Wanted.among(list_docs(bitset, count), bitset)
         marked = empty_bitset(evaluation.index.num_docs)
-        mark_clause(evaluation, scored, bitset, candidates, marked)
+        mark_clause(evaluation, scored, wanted, marked)
         bitset = marked
     return bitset
 
@@ -271,8 +268,7 @@ def _mark_all(
 def mark_clause(
     evaluation: Evaluation,
     scored: ScoredClause,
-    wanted: NDArray[np.uint64],
-    candidates: NDArray[np.uint32] | None,
+    wanted: Wanted,
     marked: NDArray[np.uint64],
     kinds: NDArray[np.bool_] | None = None,
 ) -> None:
@@ -281,8 +277,7 @@ def mark_clause(
     Args:
         evaluation: of the query in a segment.
         scored: the clause.
-        wanted: bitset of the wanted documents; empty: all.
-        candidates: the same as a list, if they are few.
+        wanted: the documents to look at; also a list needs its bitset.
         marked: the bitset.
         kinds: by `MatchKind`: whether terms of it are read, of a word without multi-word
             alternatives; None: all that have a weight.
@@ -292,7 +287,7 @@ def mark_clause(
         expansion = evaluation.terms_to_read(clause)
         kept = evaluation.kept_word(clause, scored.weights[0]) if kinds is None else None
         if kept is not None:
-            add_bitset(kept.postings.docs, wanted, marked)
+            add_bitset(kept.postings.docs, wanted.bits, marked)
             return
         if not expansion.phrases:
             is_read = np.array(scored.weights[0]) > 0 if kinds is None else kinds
@@ -300,47 +295,47 @@ def mark_clause(
             evaluation.lists.mark(
                 expansion.terms[is_used],
                 expansion.masks[is_used],
-                Wanted.of(wanted, candidates),
+                wanted,
                 marked,
             )
             return
-    found = evaluation.score(clause, scored.weights, wanted, candidates)
+    found = evaluation.score(clause, scored.weights, wanted)
     add_docs(marked, found.docs)
 
 
-def _match_anything(
-    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None
-) -> ScoredDocs:
+def _match_anything(evaluation: Evaluation, wanted: Wanted) -> ScoredDocs:
     """Return all documents to look at: the result of a query that only excludes."""
-    docs = among
-    if docs is None and len(allowed):
-        docs = list_members(allowed, evaluation.index.num_docs)
-    if docs is None:
-        docs = np.arange(evaluation.index.num_docs, dtype=np.uint32)
+    num_docs = evaluation.index.num_docs
+    if wanted.is_listed:
+        docs = wanted.docs
+    elif len(wanted.bits):
+        docs = list_members(wanted.bits, num_docs)
+    else:
+        docs = np.arange(num_docs, dtype=np.uint32)
     return ScoredDocs(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
 
-def match_some(
-    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
-) -> tuple[ScoredDocs, NDArray[np.uint16]]:
+def match_some(evaluation: Evaluation, wanted: Wanted) -> tuple[ScoredDocs, NDArray[np.uint16]]:
     """Return the documents that enough clauses match, and how many clauses each matches.
 
     The arguments are those of `match_all`. The numbers are those of queries of leading clauses.
     """
     num_docs = evaluation.index.num_docs
-    if among is None and not evaluation.needs_one:
+    if not wanted.is_listed and not evaluation.needs_one:
         # To mark a document takes a quarter of the time that scoring it does.
-        allowed = mark_hits(evaluation, allowed)
-        count = count_docs(allowed)
+        hits = mark_hits(evaluation, wanted.bits)
+        wanted = Wanted.of(hits)
+        count = count_docs(hits)
         if count * _CANDIDATES_SHARE < num_docs:
-            among = list_docs(allowed, count)
+            docs = list_docs(hits, count)
             if has_single_terms(evaluation) and not evaluation.query.is_leading:
-                return score_any(evaluation, among), np.zeros(len(among), np.uint16)
+                return score_any(evaluation, docs), np.zeros(len(docs), np.uint16)
+            wanted = Wanted.among(docs)
     SCRATCH.reserve(num_docs)
     touched = empty_bitset(num_docs)
     cells = _ClauseCells(SCRATCH.scores, SCRATCH.counts, touched)
     for i, scored in enumerate(evaluation.query.clauses):
-        found = evaluation.score(scored.clause, scored.weights, allowed, among)
+        found = evaluation.score(scored.clause, scored.weights, wanted)
         _add_clause(found, i if evaluation.query.is_leading else -1, cells)
     docs, scores, counts = _take_cells(
         list_members(touched, num_docs), evaluation.query.required, cells
@@ -369,9 +364,10 @@ def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | N
     bits = empty_bitset(evaluation.index.num_docs)
     # The query's tiers come from its other clauses; an excluded word may match in any tier.
     any_tier = Evaluation(evaluation.segment, evaluation.prepared, NUM_TIERS - 1)
+    wanted = Wanted.among(result.docs)
     for clause in evaluation.query.excluded:
         num_words = 1 if isinstance(clause, Word) else len(clause.words)
-        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * num_words, NO_BITS, result.docs)
+        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * num_words, wanted)
         add_docs(bits, found.docs)
     outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
     return outside

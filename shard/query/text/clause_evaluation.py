@@ -250,18 +250,17 @@ class Evaluation:
         self,
         clause: Clause,
         weights: Sequence[Sequence[float]],
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> ScoredDocs:
-        """Return the documents of a clause, among the candidates if given."""
+        """Return the wanted documents that a clause matches; a list of them needs no bitset."""
         single = self.single(clause, weights)
         if single is not None:
-            return self._score_terms(as_terms([single]), single.tier, allowed, candidates)
+            return self._score_terms(as_terms([single]), single.tier, wanted)
         if isinstance(clause, Phrase):
             if len(clause.words) > 1:
-                return self._score_phrase(clause, weights, allowed, candidates)
+                return self._score_phrase(clause, weights, wanted)
             clause = phrase_words(clause)[0]
-        return self._score_word(clause, weights[0], allowed, candidates)
+        return self._score_word(clause, weights[0], wanted)
 
     def single(self, clause: Clause, weights: Sequence[Sequence[float]]) -> SingleTerm | None:
         """Return the only term of a clause, or None if it has none or several."""
@@ -277,22 +276,19 @@ class Evaluation:
         is_prefix = single.term >= len(index.vocabulary)
         return is_prefix and find_dense(index.dense_lists, single.term) < 0
 
-    def score_singles(
-        self, allowed: NDArray[np.uint64], candidates: NDArray[np.uint32] | None
-    ) -> ScoredDocs:
-        """Return the documents of all clauses that have a single term."""
+    def score_singles(self, wanted: Wanted) -> ScoredDocs:
+        """Return the wanted documents of all clauses that have a single term."""
         tier = 0 if self.has_one_tier else max([one.tier for one in self.singles])
-        return self._score_terms(self.single_terms, tier, allowed, candidates)
+        return self._score_terms(self.single_terms, tier, wanted)
 
     def _score_terms(
         self,
         terms: QueryTerms,
         tier: int,
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> ScoredDocs:
         """Return the documents that have all terms, which come rarest first."""
-        docs, scores = self.lists.match(terms, allowed, candidates)
+        docs, scores = self.lists.match(terms, wanted)
         tiers = np.zeros(len(docs), np.uint8)
         if tier:
             tiers += np.uint8(tier)
@@ -344,14 +340,13 @@ class Evaluation:
         self,
         word: Word,
         weights: Sequence[float],
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> ScoredDocs:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         of_tiers = weights_of_tiers(weights)
         kept = self.kept_word(word, weights)
         if kept is not None and kept.has_tfs:
-            return self._score_kept(ScoredWord(kept, of_tiers[kept.tier]), allowed, candidates)
+            return self._score_kept(ScoredWord(kept, of_tiers[kept.tier]), wanted)
         weighed = self.weighed(word, weights)
         phrases = self.terms_to_read(word).phrases if of_tiers[0] > 0 else ()
         if len(weighed.terms) == 0 and not phrases:
@@ -359,16 +354,15 @@ class Evaluation:
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         for phrase in phrases:
-            found = self.find_phrase(Phrase(phrase), allowed, candidates)
+            found = self.find_phrase(Phrase(phrase), wanted)
             ratio = ratios_of_kinds(weights, of_tiers)[word.phrase_kind(phrase)]
             add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
-        # `add_terms` tests membership in a bitset: make one of the candidates.
-        if candidates is not None:
-            add_docs(scratch.members, candidates)
-            allowed = scratch.members
-        add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
-        if candidates is not None:
-            reset_bitset(scratch.members, candidates)
+        if wanted.is_listed:
+            add_docs(scratch.members, wanted.docs)
+            wanted = Wanted.among(wanted.docs, scratch.members)
+        add_terms(self.fields.lists, weighed, wanted, scratch.cells)
+        if wanted.is_listed:
+            reset_bitset(scratch.members, wanted.docs)
         docs = list_members(scratch.cells.touched, self.index.num_docs)
         scores, tiers = take_scores(docs, np.array(of_tiers), self.k1, scratch.cells)
         return ScoredDocs(docs, scores, tiers)
@@ -376,12 +370,11 @@ class Evaluation:
     def _score_kept(
         self,
         word: ScoredWord,
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> ScoredDocs:
         """Score a word of which the documents and their tfs are kept."""
         kept, weight = word
-        docs = kept_words.wanted_docs(kept.postings, Wanted.of(allowed, candidates))
+        docs = kept_words.wanted_docs(kept.postings, wanted)
         scores = np.zeros(len(docs), np.int64)
         kept_words.add_kept(kept.postings, weight, self.k1, docs, scores)
         return ScoredDocs(docs, scores, np.full(len(docs), kept.tier, np.uint8))
@@ -390,23 +383,24 @@ class Evaluation:
         self,
         phrase: Phrase,
         weights: Sequence[Sequence[float]],
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> ScoredDocs:
         """Score a phrase like a term of tier 0, with its number of occurrences as frequency."""
-        found = self.find_phrase(phrase, allowed, candidates)
+        found = self.find_phrase(phrase, wanted)
         docs, scores = score_entries(self.fields.lists, found, phrase_weight(weights), self.k1)
         return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8))
 
     def find_phrase(
         self,
         phrase: Phrase,
-        allowed: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
     ) -> Entries:
-        """Return the entries of a phrase, in documents that have its words in searched fields."""
+        """Return the entries of a phrase in the wanted documents; a list needs no bitset.
+
+        These have its words in searched fields.
+        """
         terms = phrase_terms(self.index, phrase.words, is_prefix=phrase.is_prefix)
-        return search_phrase(self.lists, terms, allowed, candidates)
+        return search_phrase(self.lists, terms, wanted)
 
     @property
     def proximity(self) -> Proximity:

@@ -36,10 +36,10 @@ from shard.query.scoring.bm25f import (
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.whole_field_matches import whole_docs
-from shard.segment.doc_sets import NO_BITS, bitset_of
+from shard.segment.doc_sets import bitset_of
 from shard.segment.text.field_lengths import DECODED_LENGTHS
 from shard.segment.text.postings import PostingLists, decode_entry
-from shard.segment.text.postings_cursor import advance_entry, open_entries
+from shard.segment.text.postings_cursor import Wanted, advance_entry, open_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,7 @@ def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[
     tier = 0
     leading = 0
     for i, scored in enumerate(query.clauses):
-        found = evaluation.score(scored.clause, scored.weights, NO_BITS, candidate)
+        found = evaluation.score(scored.clause, scored.weights, Wanted.among(candidate))
         if not len(found.docs) or (query.is_leading and leading < i):
             continue
         # With leading words, only the unbroken run of matching clauses from the first one on
@@ -142,7 +142,7 @@ def _explain_clause(
 ) -> dict[str, Any]:
     clause = scored.clause
     if isinstance(clause, Phrase):
-        found = evaluation.find_phrase(clause, NO_BITS, np.array([doc], np.uint32))
+        found = evaluation.find_phrase(clause, Wanted.among(np.array([doc], np.uint32)))
         text = " ".join(clause.words)
         occurrences = [
             _occurrence(evaluation, registry, doc, _ScoredEntry(text, "phrase", field, freq, 1.0))
@@ -221,7 +221,8 @@ def _word_occurrences(
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)
             name, ratio = _MATCH_NAMES[phrase_kind], ratios[phrase_kind]
-            entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
+            wanted = Wanted.among(np.array([doc], np.uint32))
+            entries = evaluation.find_phrase(Phrase(phrase), wanted)
             for field, freq in zip(entries.fields.tolist(), entries.freqs.tolist(), strict=True):
                 entry = _ScoredEntry(" ".join(phrase), name, field, freq, ratio)
                 occurrences.append(_occurrence(evaluation, registry, doc, entry))

@@ -50,6 +50,7 @@ from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_field_matches import whole_docs
 from shard.segment.doc_sets import NO_BITS, NO_DOCS, bitset_of, count_docs
+from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,7 +166,7 @@ def _match_text(
     if len(docs) == 0:
         return match
     # Few documents: score all of them, whether they are among the best or not.
-    docs, totals = _rank(evaluation, _match(evaluation, NO_BITS, docs), None)
+    docs, totals = _rank(evaluation, _match(evaluation, Wanted.among(docs)), None)
     scores = (totals + prepared.whole_bonus) / SCORE_UNIT
     assert match.ranked.scores is not None, "ranked documents have scores"
     is_other = np.isin(match.ranked.docs, docs, invert=True)
@@ -204,7 +205,7 @@ def _scored_among(
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
     """Return the given documents that match, and their scores."""
     prepared, segment = evaluation.prepared, evaluation.segment
-    found, totals = _rank(evaluation, _match(evaluation, NO_BITS, docs), None)
+    found, totals = _rank(evaluation, _match(evaluation, Wanted.among(docs)), None)
     whole = prepared.query.whole
     if whole and len(found):
         among = bitset_of(found, segment.num_docs)
@@ -252,7 +253,7 @@ def _match_words(
                 lead = prepared.ranks[evaluation.tier] - prepared.ranks[strategy.head.tier]
                 totals = totals + prepared.step * int(lead)
             return TextMatch(found, _scored_matches(view, best.ranked, totals))
-    scored = _match(evaluation, bits)
+    scored = _match(evaluation, Wanted.of(bits))
     ranked = _rank(evaluation, scored, num_ranked)
     return TextMatch(Matches(view, docs=scored[0]), _scored_matches(view, *ranked))
 
@@ -270,11 +271,11 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
     if strategy.ranking is Ranking.NOTHING:
         return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
     if strategy.ranking is Ranking.BEST_TIER:
-        result = match_all(head, allowed)
+        result = match_all(head, Wanted.of(allowed))
         return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked))
     if strategy.ranking is Ranking.LEADING_WORDS:
         bitset, best = mark_most_leading(head, allowed, num_ranked)
-        return BestHits(None, *_rank(head, _match(head, best), num_ranked), bitset)
+        return BestHits(None, *_rank(head, _match(head, Wanted.of(best)), num_ranked), bitset)
     if strategy.ranking is Ranking.ANY_CLAUSE:
         bitset, result = best_of_any_clause(head, allowed, num_ranked)
         return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked), bitset)
@@ -334,7 +335,8 @@ def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.u
     """Return the documents of one term; just their number, if it is stored and suffices."""
 
     def list_docs() -> NDArray[np.uint32]:
-        return evaluation.lists.match(evaluation.single_terms, allowed, None, is_scored=False)[0]
+        wanted = Wanted.of(allowed)
+        return evaluation.lists.match(evaluation.single_terms, wanted, is_scored=False)[0]
 
     single = evaluation.singles[0]
     count = None if len(allowed) else evaluation.lists.count(single.term, single.mask)
@@ -343,24 +345,20 @@ def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.u
     return Matches(view, count=count, list_docs=list_docs)
 
 
-def _match(
-    evaluation: Evaluation,
-    allowed: NDArray[np.uint64],
-    among: NDArray[np.uint32] | None = None,
-) -> _ScoredHits:
-    """Return the documents that match, and their scores without proximity.
+def _match(evaluation: Evaluation, wanted: Wanted) -> _ScoredHits:
+    """Return the wanted documents that match, and their scores without proximity.
 
-    The arguments are those of `clause_combination.match_all`.
+    A list of them needs no bitset.
     """
     prepared = evaluation.prepared
     if prepared.needs_all:
-        result = match_all(evaluation, allowed, among)
+        result = match_all(evaluation, wanted)
         totals = result.scores
         if not evaluation.has_one_tier:
             ranks = prepared.ranks
             totals = totals + prepared.step * (ranks[prepared.worst_tier] - ranks[result.tiers])
     else:
-        result, counts = match_some(evaluation, allowed, among)
+        result, counts = match_some(evaluation, wanted)
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)

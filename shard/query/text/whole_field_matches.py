@@ -38,7 +38,7 @@ from shard.query.scoring.bm25f import ScoredLists, length_code
 from shard.segment.doc_sets import bitset_length, has_bit
 from shard.segment.text.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
 from shard.segment.text.postings import Entries, PostingLists, decode_entry
-from shard.segment.text.postings_cursor import advance_entry, open_entries
+from shard.segment.text.postings_cursor import Wanted, advance_entry, open_entries
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _find(
         if len(position) == 1:
             certain += known
     terms.reverse()
-    docs = docs_with_all_terms(segment, certain, of_length)
+    docs = docs_with_all_terms(segment, certain, Wanted.of(of_length))
     if len(docs) == 0:
         return nothing
     found: tuple[NDArray[np.uint32], NDArray[np.uint16]]

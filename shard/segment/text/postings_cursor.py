@@ -34,7 +34,7 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.order_checks import expect_sorted
 from common.kernels.types import U32, I64Array, U32Array, U64Array, int64, uint32
-from shard.segment.doc_sets import pick_positions, set_bit
+from shard.segment.doc_sets import NO_BITS, NO_DOCS, pick_positions, set_bit
 from shard.segment.text.positions import Positions, skip_varints
 from shard.segment.text.postings import (
     BLOCK_ENTRIES,
@@ -50,8 +50,6 @@ from shard.segment.text.postings import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_NO_DOCS: Final = np.zeros(0, np.uint32)
 
 
 @arguments
@@ -114,7 +112,8 @@ class Wanted(NamedTuple):
     """The documents to look at.
 
     Attributes:
-        bits: their bitset; empty: all documents.
+        bits: their bitset; empty: all documents. Of listed ones, only what tests the documents of a
+            posting list takes it (`scan`, `add_terms`).
         docs: the same, ascending, if `is_listed`: blocks that hold none of them are skipped.
         is_listed: whether they are few enough to be worth it.
     """
@@ -124,9 +123,18 @@ class Wanted(NamedTuple):
     is_listed: bool
 
     @classmethod
-    def of(cls, bits: NDArray[np.uint64], candidates: NDArray[np.uint32] | None) -> Wanted:
-        """Return the documents of a bitset; if there are candidates, it must be their bitset."""
-        return cls(bits, _NO_DOCS if candidates is None else candidates, candidates is not None)
+    def of(cls, bits: NDArray[np.uint64]) -> Wanted:
+        """Return the documents of a bitset; of an empty one, all."""
+        return cls(bits, NO_DOCS, False)
+
+    @classmethod
+    def among(cls, docs: NDArray[np.uint32], bits: NDArray[np.uint64] = NO_BITS) -> Wanted:
+        """Return listed documents, ascending; with their bitset, if that is needed."""
+        return cls(bits, docs, True)
+
+
+ALL_DOCS: Final = Wanted.of(NO_BITS)
+"""Every document is wanted."""
 
 
 @arguments

@@ -19,10 +19,11 @@ from shard.query.phrases.phrase_search import find_phrase, phrase_terms, search_
 from shard.query.postings.term_conjunction import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.segment.doc_sets import NO_BITS, bitset_of
+from shard.segment.doc_sets import bitset_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.text.postings import Entries
+from shard.segment.text.postings_cursor import ALL_DOCS, Wanted
 from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
@@ -107,10 +108,10 @@ def test_phrases_are_the_same_with_and_without_pairs() -> None:
         lists = lists_of(segment, some if number % 3 == 0 else everything)
         wanted = np.array(sorted(rng.sample(range(NUM_ITEMS), rng.choice([0, 9, 600]))), np.uint32)
         bits = bitset_of(wanted, NUM_ITEMS)
-        for allowed, candidates in ((NO_BITS, None), (bits, None), (NO_BITS, wanted)):
-            found = search_phrase(lists, terms, allowed, candidates)
+        for looked_at in (ALL_DOCS, Wanted.of(bits), Wanted.among(wanted)):
+            found = search_phrase(lists, terms, looked_at)
             only = [term for term in terms.only if term >= 0]
-            docs = lists.docs_with_all(only, allowed, candidates)
+            docs = lists.docs_with_all(only, looked_at)
             expected = find_phrase(index, terms, docs)
             counted = [field for field in everything if number % 3 or some[field]]
             assert rows_of(found, counted) == rows_of(expected, counted)

@@ -57,7 +57,7 @@ def test_the_documents_of_a_term_in_some_fields(lists: Lists, fields: str, num_w
         TermLists(segment, norms, 1.0, empty_bitset(NUM_DOCS)).mark(
             np.array([term], np.uint32),
             np.array([ALL_CLASSES], np.uint64),
-            Wanted.of(bitset_of(wanted, NUM_DOCS), wanted),
+            Wanted.among(wanted, bitset_of(wanted, NUM_DOCS)),
             marked,
         )
 

@@ -110,7 +110,7 @@ def test_blocks_that_are_skipped_hold_no_target(
     term = index.vocabulary.find(word)
     assert term is not None
     bits = bitset_of(targets[targets < NUM_DOCS], NUM_DOCS)
-    for wanted in (Wanted.of(bits, None), Wanted.of(bits, targets)):
+    for wanted in (Wanted.of(bits), Wanted.among(targets, bits)):
         scratch = BlockScratch(*block_scratch())
         found: list[int] = []
         cursor = BlockCursor(*open_postings(term))
