@@ -37,7 +37,8 @@ from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64
 from shard.query.phrases.frequent_pairs import find_pair
 from shard.query.phrases.phrase_seeds import list_seeds
 from shard.query.phrases.phrase_verification import follow
-from shard.query.postings.term_conjunction import SearchedLists, docs_with_terms
+from shard.query.postings.term_conjunction import docs_with_terms
+from shard.query.postings.term_plan import SearchedLists
 from shard.segment.doc_sets import NO_DOCS, add_docs, bitset_of, pick_positions
 from shard.segment.text.positions import Positions
 from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.query.postings.term_conjunction import TermLists
+    from shard.query.postings.term_lists import TermLists
     from shard.segment.text.text_index import TextIndex
 
 _ENTRIES_PER_DOC_MAX: Final = 16

@@ -17,13 +17,8 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U16Array, U64Array, int64, uint16
 from shard.query.postings.posting_list_scan import Matched, scan, scan_scratch
-from shard.query.postings.term_conjunction import (
-    QueryTerms,
-    SearchedLists,
-    TermLists,
-    plan_terms,
-    scored_term,
-)
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_plan import QueryTerms, SearchedLists, plan_terms, scored_term
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import bitset_length, set_bit
 from shard.segment.text.postings_cursor import Wanted

@@ -25,7 +25,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.intrinsics import trailing_zeros
 from common.kernels.types import I64Array, U64Array, int64, uint64
-from shard.query.postings.term_conjunction import TermLists
+from shard.query.postings.term_lists import TermLists
 from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity
 from shard.query.scoring.top_k_selection import GREATEST, pick
 from shard.segment.doc_sets import NO_BITS, bitset_of, empty_bitset

@@ -25,7 +25,7 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array
-from shard.query.postings.term_conjunction import TermLists
+from shard.query.postings.term_lists import TermLists
 from shard.query.proximity import proximity_bounds
 from shard.query.proximity.proximity_scores import Proximity, proximity_scores
 from shard.query.scoring.bm25f import ScoredLists

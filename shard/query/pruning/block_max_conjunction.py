@@ -29,16 +29,16 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.postings.term_conjunction import (
+from shard.query.postings.term_conjunction import match_terms
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_plan import (
     QueryTerms,
     SearchedLists,
-    TermLists,
     TermPlan,
-    add_dense,
     count_dense,
-    match_terms,
     plan_terms,
 )
+from shard.query.postings.term_scores import add_dense
 from shard.query.proximity.proximity_ranking import (
     num_first,
     rank_by_proximity,

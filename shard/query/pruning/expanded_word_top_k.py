@@ -40,7 +40,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.derived_values import derived
-from shard.query.postings.term_conjunction import SearchedLists
+from shard.query.postings.term_plan import SearchedLists
 from shard.query.pruning.kept_words import BestOfWord
 from shard.query.scoring.bm25f import (
     Cells,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.query.postings.term_conjunction import TermLists
+    from shard.query.postings.term_lists import TermLists
     from shard.segment.segment import Segment
 
 ENTRIES_MIN: Final = 4_096

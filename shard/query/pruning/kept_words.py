@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.query.postings.term_conjunction import TermLists
+    from shard.query.postings.term_lists import TermLists
     from shard.segment.segment import Segment
 
 ENTRIES_MIN: Final = 1_024

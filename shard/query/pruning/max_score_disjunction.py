@@ -31,16 +31,10 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
-from shard.query.postings.term_conjunction import (
-    QueryTerms,
-    SearchedLists,
-    TermLists,
-    TermPlan,
-    add_dense,
-    add_read,
-    mark_term,
-    plan_terms,
-)
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_marking import mark_term
+from shard.query.postings.term_plan import QueryTerms, SearchedLists, TermPlan, plan_terms
+from shard.query.postings.term_scores import add_dense, add_read
 from shard.query.proximity.proximity_scores import CHAIN_MAX, Proximity
 from shard.query.pruning.score_bounds import (
     CODES,

@@ -43,7 +43,8 @@ from common.process.glibc_malloc import zeros_on_new_pages
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.posting_list_scan import ScoredTerm
-from shard.query.postings.term_conjunction import QueryTerms, TermLists
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_plan import QueryTerms
 from shard.query.scoring.bm25f import SCORE_UNIT, FieldTfNorms, ScoredLists, bm25_tf, length_code
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs

@@ -34,13 +34,9 @@ from shard.query.postings.posting_list_scan import (
     scan_scratch,
     widths_of,
 )
-from shard.query.postings.term_conjunction import (
-    QueryTerms,
-    SearchedLists,
-    TermLists,
-    TermPlan,
-    add_dense,
-)
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_plan import QueryTerms, SearchedLists, TermPlan
+from shard.query.postings.term_scores import add_dense
 from shard.query.pruning.score_bounds import (
     CODES,
     GROUP_MASK,

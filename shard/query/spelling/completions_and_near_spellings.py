@@ -34,7 +34,7 @@ from common.protocol.messages import TermsResponse
 from shard.query.bm25_statistics.segment_statistics import count_docs_of, count_terms
 from shard.query.filters import filter_bitsets
 from shard.query.filters.filter_intersection import narrow
-from shard.query.postings.term_conjunction import count_with_all_terms
+from shard.query.postings.term_lists import count_with_all_terms
 from shard.query.spelling.spacing_doc_freqs import docs_with_all_of
 from shard.segment.doc_sets import NO_BITS, bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.text.bitset_postings import DenseLists, find_dense

@@ -25,7 +25,7 @@ from shard.caches.derived_values import derived
 from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms
-from shard.query.postings.term_conjunction import docs_with_all_terms
+from shard.query.postings.term_lists import docs_with_all_terms
 from shard.segment.doc_sets import NO_DOCS
 from shard.segment.text.postings_cursor import ALL_DOCS, Wanted
 from shard.segment.text.text_index import text_index

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.query_syntax_tree import Phrase, Word
-from shard.query.postings.term_conjunction import TermLists
+from shard.query.postings.term_lists import TermLists
 from shard.query.proximity.proximity_ranking import num_first
 from shard.query.proximity.proximity_scores import CHAIN_MAX
 from shard.query.pruning.bit_sliced_bounds import (

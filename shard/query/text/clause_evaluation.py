@@ -1,6 +1,6 @@
 """One text query over one segment: how each of its clauses is read and scored.
 
-    clause ─▶ terms (expansion) ─▶ documents and scores (term_conjunction, bm25f, phrase)
+    clause ─▶ terms (expansion) ─▶ documents and scores (term_lists, bm25f, phrase)
 
 `clause_combination` combines the clauses; `strategy` decides what has to be scored at all.
 """
@@ -20,7 +20,8 @@ from shard.caches.derived_values import derived
 from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import phrase_terms, search_phrase
-from shard.query.postings.term_conjunction import QueryTerms, TermLists
+from shard.query.postings.term_lists import TermLists
+from shard.query.postings.term_plan import QueryTerms
 from shard.query.proximity.proximity_ranking import rank_by_proximity
 from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores
 from shard.query.pruning import kept_words

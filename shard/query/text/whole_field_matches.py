@@ -33,7 +33,7 @@ from shard.caches.derived_values import derived, derived_by_key, is_made
 from shard.caches.key_sizes import bytes_of
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.phrases.phrase_search import PhraseTerms, find_phrase
-from shard.query.postings.term_conjunction import docs_with_all_terms
+from shard.query.postings.term_lists import docs_with_all_terms
 from shard.query.scoring.bm25f import ScoredLists, length_code
 from shard.segment.doc_sets import bitset_length, has_bit
 from shard.segment.text.field_lengths import NUM_EXACT_LENGTHS, FieldLengths

@@ -16,7 +16,7 @@ from shard.caches.lru_cache import PAIRS_CACHE
 from shard.query.phrases import frequent_pairs
 from shard.query.phrases.frequent_pairs import find_pair, keep_frequent_pairs, make_frequent_pairs
 from shard.query.phrases.phrase_search import find_phrase, phrase_terms, search_phrase
-from shard.query.postings.term_conjunction import TermLists
+from shard.query.postings.term_lists import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.segment.doc_sets import bitset_of

@@ -9,7 +9,7 @@ import pytest
 
 from common.analysis.field_classes import ALL_CLASSES
 from common.protocol.messages import FieldWeight
-from shard.query.postings.term_conjunction import TermLists
+from shard.query.postings.term_lists import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
 from shard.segment.doc_sets import bitset_of, count_docs, empty_bitset, list_all_docs
 from shard.segment.field_registry import FieldRegistry
