@@ -6,7 +6,8 @@ search of a word on, its documents are kept, with the weighted tf that each has 
 
     docs    a bit for each document           … 0110 0001 │ 0010 0000 …
     ranks   how many come before these 64             17        20
-    tfs     by rank                                   t t     t   t
+    codes   by rank, which tf it has                  2 0     2   1
+    tfs     by code: there are some thousands         t t t …
 
 The word is then like a term with bitset postings: other words are intersected with its documents,
 and what these score is looked up, whatever the word stands for. No list is read.
@@ -19,8 +20,8 @@ Both are made in the background; until then, lists are read.
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
 
-Cost: 10 ns an entry, once; 1.5 bits for each document of the segment, and 4 bytes for each of the
-word's.
+Cost: 10 ns an entry and 40 a document, once; 1.5 bits for each document of the segment, and 2 bytes
+for each of the word's.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ DEEP_HITS_MIN: Final = 1_024
 """A page is deep if so many hits come before its last one."""
 _CHAMPIONS_PER_HIT: Final = 2
 """Of deep pages, so that pages after the one that was searched are found, too."""
-_TF_MAX: Final = (1 << 32) - 1
-"""Greatest t that is kept; a frequency of 256 in a field of weight 1 exceeds it."""
+_CODES_MAX: Final = 1 << 16
+"""Words with more different tfs are kept without these."""
 _DOC_BITS: Final = 3
 """More than the bits of the bitset and the ranks for each document of the segment."""
-_TF_BYTES: Final = 4
+_CODE_BYTES: Final = 2
+_TF_BYTES: Final = 8
 _CHAMPION_BYTES: Final = 12
 _OBJECT_BYTES: Final = 2_000
 """The objects and array headers of a kept word, with its ordinary champions."""
@@ -99,12 +101,14 @@ class SummedPostings(NamedTuple):
     Attributes:
         docs: bitset.
         ranks: by word of the bitset, how many documents come before it; empty if there are no tfs.
-        tfs: of the documents, ascending; empty: not known.
+        codes: of the documents, ascending: which of the tfs each has.
+        tfs: all different ones, ascending; empty: not known.
     """
 
     docs: NDArray[np.uint64]
     ranks: NDArray[np.uint32]
-    tfs: NDArray[np.uint32]
+    codes: NDArray[np.uint16]
+    tfs: NDArray[np.int64]
 
 
 class KeptWord(NamedTuple):
@@ -173,7 +177,9 @@ class ScoredWord(NamedTuple):
 
 
 _NO_CHAMPIONS: Final = Champions(NO_DOCS, np.zeros(0, np.int64), 0)
-_NO_POSTINGS: Final = SummedPostings(NO_BITS, np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+_NO_POSTINGS: Final = SummedPostings(
+    NO_BITS, np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.int64)
+)
 
 
 # --- kernels
@@ -224,10 +230,10 @@ def _champions_of(docs: U64Array, tfs: I64Array, k: int) -> tuple[U32Array, I64A
 def _tfs_of(postings: SummedPostings, docs: U32Array) -> I64Array:
     """Return the tfs of some of the word's documents."""
     expect_ascending(docs)
-    bits, ranks, tfs = postings
+    bits, ranks, codes, tfs = postings
     found = np.empty(len(docs), np.int64)
     for i in range(len(docs)):
-        found[i] = tfs[rank_of(bits, ranks, docs[i])]
+        found[i] = tfs[codes[rank_of(bits, ranks, docs[i])]]
     return found
 
 
@@ -294,7 +300,8 @@ def keep_word(
         num_entries: of these, at least; fewer than `ENTRIES_MIN` are not worth it.
         asked: what this search has asked for before, so that it is not taken for several.
     """
-    num_bytes_max = lists.index.num_docs * _DOC_BITS // 8 + num_entries * _TF_BYTES
+    num_bytes_max = lists.index.num_docs * _DOC_BITS // 8
+    num_bytes_max += num_entries * _CODE_BYTES + min(num_entries, _CODES_MAX) * _TF_BYTES
     if not _can_be_kept(lists.fields, weighed, num_bytes_max):
         return None
     terms, tiers, ratios, _ = weighed
@@ -344,10 +351,12 @@ def _keep(
     postings, champions = _NO_POSTINGS._replace(docs=docs), _NO_CHAMPIONS
     if weighed.tiers[0] == weighed.tiers[-1]:
         ranks = ranks_of(docs)
-        tfs = _sum_up(fields.lists, weighed, docs, ranks)
-        if tfs.max(initial=0) <= _TF_MAX:
-            postings = SummedPostings(docs, ranks, tfs.astype(np.uint32))
-            champions = Champions(*_champions_of(docs, tfs, NUM_CHAMPIONS))
+        of_docs = _sum_up(fields.lists, weighed, docs, ranks)
+        tfs = np.unique(of_docs)
+        if len(tfs) <= _CODES_MAX:
+            codes = np.searchsorted(tfs, of_docs).astype(np.uint16)
+            postings = SummedPostings(docs, ranks, codes, tfs)
+            champions = Champions(*_champions_of(docs, of_docs, NUM_CHAMPIONS))
     kept = KeptWord(norms, True, postings, int(weighed.tiers[0]), champions)
     WORDS_CACHE.put(key, kept, kept.num_bytes, segment)
 

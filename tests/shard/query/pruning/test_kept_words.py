@@ -213,12 +213,22 @@ def test_a_word_of_several_tiers_is_counted_by_what_is_kept(segment: Segment) ->
             assert marked
 
 
-def test_a_tf_that_is_too_large_is_not_kept(segment: Segment) -> None:
-    view, search = SegmentView(segment), Search([TIDE, MISTYPED], weight=300.0)
+def test_too_many_different_tfs_are_not_kept(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, search = SegmentView(segment), Search([TIDE, MISTYPED])
     everything = unkept(view, search, None)
+    monkeypatch.setattr(kept_words, "_CODES_MAX", 3)
     for _ in range(3):
         check(match_text(view, search.prepare(), None, 10), everything, 10)
     assert choose_strategy(Evaluation(segment, search.prepare()), 10).ranking is Ranking.SCORE_ALL
+
+
+def test_the_greatest_tfs_are_kept(segment: Segment) -> None:
+    view, search = SegmentView(segment), Search([TIDE, MISTYPED], weight=1_000.0)
+    everything = unkept(view, search, None)
+    for _ in range(3):
+        check(match_text(view, search.prepare(), None, 10), everything, 10)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])
