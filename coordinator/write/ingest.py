@@ -293,33 +293,9 @@ class Ingest:
         Raises:
             As `put_items`.
         """
-        body = body.removeprefix(BOM_UTF8)
-        first = body.lstrip(b" \t\r\n")[:1]
-        if first == b"{":
-            scan = partial(scan_item, body, index.configuration.facets, self._limits)
-            mistake = await run_on_bytes(len(body), scan)
-            if isinstance(mistake, ItemError):
-                raise InvalidRequest(
-                    f"{mistake.message}; the body must be one item or a JSON array of items; "
-                    f"{elsewhere}",
-                    code=mistake.code,
-                )
-            if _LIST_INSIDE.match(body):
-                await run_on_bytes(len(body), partial(_refuse_list_inside, body))
-            body = b"[%b]" % body
-        elif first != b"[":
-            check_uncompressed(body)
-            raise InvalidRequest(
-                f"the body must be an item or a JSON array of items; {elsewhere}",
-                code="invalid_body",
-            )
+        body = await self._as_array(index, body.removeprefix(BOM_UTF8), elsewhere)
         chunks = await run_on_bytes(len(body), partial(self._scan, index, body))
-        names = await self.fields.of(index, deadline)
-        admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
-        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
-            names = await self.fields.of(index, deadline, is_new=True)
-            admitted = await run_on_bytes(len(body), partial(_admitted, names, chunks))
-        chunks = admitted
+        chunks = await self._with_fields_checked(index, chunks, len(body), deadline)
         errors = RejectedItems(self._limits.errors_reported_max, "index")
         for scanned in chunks:
             errors.add(scanned.errors)
@@ -331,6 +307,48 @@ class Ingest:
                 f"{num_items}; {elsewhere}"
             )
         return chunks
+
+    async def _as_array(self, index: Index, body: bytes, elsewhere: str) -> bytes:
+        """Return a body that begins as a JSON array, or a single item, which is checked, in one.
+
+        Raises:
+            InvalidRequest: it is neither.
+        """
+        first = body.lstrip(b" \t\r\n")[:1]
+        if first == b"[":
+            return body
+        if first != b"{":
+            check_uncompressed(body)
+            raise InvalidRequest(
+                f"the body must be an item or a JSON array of items; {elsewhere}",
+                code="invalid_body",
+            )
+        scan = partial(scan_item, body, index.configuration.facets, self._limits)
+        mistake = await run_on_bytes(len(body), scan)
+        if isinstance(mistake, ItemError):
+            raise InvalidRequest(
+                f"{mistake.message}; the body must be one item or a JSON array of items; "
+                f"{elsewhere}",
+                code=mistake.code,
+            )
+        if _LIST_INSIDE.match(body):
+            await run_on_bytes(len(body), partial(_refuse_list_inside, body))
+        return b"[%b]" % body
+
+    async def _with_fields_checked(
+        self, index: Index, chunks: Sequence[ScannedItems], num_bytes: int, deadline: Deadline
+    ) -> list[ScannedItems]:
+        """Move the items with too many new fields to the errors.
+
+        If there are any, the shards are asked which fields there are: those that are known may be
+        of writes that failed.
+        """
+        names = await self.fields.of(index, deadline)
+        admitted = await run_on_bytes(num_bytes, partial(_admitted, names, chunks))
+        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
+            names = await self.fields.of(index, deadline, is_new=True)
+            admitted = await run_on_bytes(num_bytes, partial(_admitted, names, chunks))
+        return admitted
 
     def _scan(self, index: Index, body: bytes) -> list[ScannedItems]:
         """Scan a whole body."""
