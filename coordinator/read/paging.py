@@ -195,17 +195,17 @@ def _hits_of_page(
 
 
 def next_cursor(
-    index: int, cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
+    index: int, cursor: Cursor, parameters: SearchParameters, hits: Sequence[Hit]
 ) -> str | None:
     """Return the cursor after the last hit, or None if the page was not full.
 
     Args:
         index: number of the index.
-        cursor: of this page; None if the search uses none.
+        cursor: of this page.
         parameters: of the search, as requested.
         hits: of this page.
     """
-    if cursor is None or not hits or len(hits) < parameters.per_page:
+    if not hits or len(hits) < parameters.per_page:
         return None
     cursor = replace(
         cursor,
