@@ -10,6 +10,7 @@ thread_pool      pools of threads; thread_priority: searches before loads and me
 uncancelled_waiting  waiting for work that continues when its waiter is cancelled
 glibc_malloc     its settings; freed memory goes back to the system; how much there is:
                  available_memory
+mapped_pages     where a file is mapped, and how its resident pages are released
 descriptor_limit_and_table  how many files may be open; room for their descriptors
 fault_injection  points at which tests make a process fail
 """

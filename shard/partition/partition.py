@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from common.durable_files import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
+from common.process.mapped_pages import FilePart
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
@@ -333,9 +334,9 @@ class Partition:
         with self._lock:
             self._history.forget_revisions()
 
-    def release_pages(self) -> None:
-        """Release the mapped pages of all states."""
-        self._history.release_pages()
+    def release_pages(self, part: FilePart) -> None:
+        """Release the mapped pages of a part of each segment file, of all states."""
+        self._history.release_pages(part)
 
     def segments_to_merge(self) -> tuple[Sequence[SegmentView], int]:
         """Return the newest segments, and the uid of the open one or 0: that cannot be merged."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 
+from common.process.mapped_pages import FilePart
 from shard.segment.snapshot import Snapshot
 
 NEWEST_KEPT = 4
@@ -117,11 +118,11 @@ class SnapshotsInUse:
         revision = self.newest.revision
         self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
 
-    def release_pages(self) -> None:
-        """Unmap the pages of segment files until they are read again."""
+    def release_pages(self, part: FilePart) -> None:
+        """Release the mapped pages of a part of each segment file."""
         segments = {id(view.segment): view.segment for one in self._snapshots for view in one.views}
         for segment in segments.values():
-            segment.release_pages()
+            segment.release_pages(part)
 
     def _drop(self) -> None:
         """Keep the newest states and recently requested ones; drop the others."""

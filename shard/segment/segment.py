@@ -37,6 +37,7 @@ import numpy as np
 import orjson
 
 from common.disk_errors import SHORTAGES
+from common.process.mapped_pages import WHOLE_FILE, FilePart
 from shard.segment.lazy_verification import LazyVerification, watch
 from shard.segment.segment_file import (
     BLOCK_BYTES,
@@ -148,12 +149,14 @@ class Segment:
         """Return the arrays named like the members of a tuple type, after a prefix."""
         return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
-    def release_pages(self) -> None:
-        """Release the file's resident pages; see `shard.storage.mapped_page_release`."""
+    def release_pages(self, part: FilePart = WHOLE_FILE) -> None:
+        """Release the resident pages of a part; see `shard.storage.mapped_page_release`."""
         if self._mapping is not None:
-            self._mapping.madvise(mmap.MADV_DONTNEED)
+            start, length = part.range_in(len(self._mapping))
+            if length:
+                self._mapping.madvise(mmap.MADV_DONTNEED, start, length)
         for file in list(self.text_files.values()):
-            file.release_pages()
+            file.release_pages(part)
 
     @property
     def is_verified(self) -> bool:

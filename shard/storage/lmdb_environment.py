@@ -50,10 +50,10 @@ from common.disk_errors import REFUSALS
 from common.durable_files import write_again
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.glibc_malloc import on_new_pages
+from common.process.mapped_pages import WHOLE_FILE, FilePart, Mapping, find_mappings, release_pages
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.lmdb_meta_page import MetaPage, read_meta_page
 from shard.storage.lmdb_page_check import DamagedPage, Pages
-from shard.storage.mapped_page_release import Mapping, find_mappings, release_pages
 from shard.storage.readers_writer_lock import ReadersWriterLock
 from shard.storage.storage_errors import (
     DamagedEnvironment,
@@ -557,13 +557,14 @@ class Environment:
         """Return whether pages in use have more bytes; counts them only if the file has more."""
         return self.file_bytes() > num_bytes and self.bytes_used() > num_bytes
 
-    def release_pages(self) -> None:
-        """Release the resident pages of the file; see `mapped_page_release`."""
+    def release_pages(self, part: FilePart = WHOLE_FILE) -> None:
+        """Release the resident pages of a part of the file; see `mapped_page_release`."""
+        file_bytes = self.file_bytes()
         with self._map_lock.reading():
             if self._mappings is None:
                 self._mappings = find_mappings(self.data_path)
             for mapping in self._mappings:
-                release_pages(mapping)
+                release_pages(mapping, part, file_bytes)
 
     def num_readers(self) -> int:
         """Return the most slots of the reader table that were ever in use."""

@@ -12,8 +12,11 @@ stay mapped, and memory stays below the size of the data.
 
 Stored items are released first. Each hit that is shown maps the pages around an item that is rarely
 read again, so these make up most of the growth, while search after search reads the same posting
-lists and columns. Segments follow where that is not enough, and each `_ALL_EVERY`th time, so that
-pages that are no longer read make room.
+lists and columns. Segments follow where that is not enough, and each `_SEGMENTS_EVERY`th time, so
+that pages that are no longer read make room.
+
+To release 100 MB takes 2 to 4 ms, in which a search would wait. So files are released in parts, one
+after the other, and no more of them than make room.
 
 Releasing is safe at any moment while the file is mapped: nothing writes through these mappings, so
 their pages have no content but the file's.
@@ -30,21 +33,19 @@ rarely while nothing happens; pages read between two polls (some megabytes) may 
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import functools
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-_MADV_DONTNEED = 4
-_MAPS = Path("/proc/self/maps")
-_STATM = Path("/proc/self/statm")
-_SLACK_SHARE = 8
+from common.process.mapped_pages import WHOLE_FILE, FilePart, shared_bytes
+
+_SLACK_SHARE: Final = 8
 """The sum is inexact: it has dropped only if it shrank by more than this share of the budget."""
-_ALL_EVERY = 16
-"""Each n-th release is of segments too, not only of stored items."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_ROOM_SHARE: Final = 32
+"""A release ends as soon as this share of the budget is free."""
+NUM_PARTS: Final = 16
+"""Parts in which a file is released, one after the other."""
+_SEGMENTS_EVERY: Final = 16
+"""Each n-th time that all parts are released, segments are as well, not only stored items."""
 
 POLL_SECONDS_MIN = 0.02
 POLL_SECONDS_MAX = 0.16
@@ -58,8 +59,8 @@ class PageBudget:
 
     Args:
         resident_bytes_max: returns the current budget of all files together, in bytes.
-        release_items: releases the pages of stored items.
-        release_all: releases the pages of all files.
+        release_items: releases a part of the pages of stored items.
+        release_segments: releases a part of the pages of all other files.
 
     Attributes:
         pause: seconds from the last poll to the next.
@@ -69,14 +70,14 @@ class PageBudget:
         self,
         resident_bytes_max: Callable[[], int],
         *,
-        release_items: Callable[[], None],
-        release_all: Callable[[], None],
+        release_items: Callable[[FilePart], None],
+        release_segments: Callable[[FilePart], None],
     ) -> None:
         self._current_bytes_max = resident_bytes_max
         self._bytes_max = resident_bytes_max()
         self._release_items = release_items
-        self._release_all = release_all
-        self._num_releases = 0
+        self._release_segments = release_segments
+        self._num_parts_released = 0
         self.pause = POLL_SECONDS_MIN
         self._others = self._most = shared_bytes()
         """Resident size of other files (libraries), and its maximum since the last release."""
@@ -110,61 +111,30 @@ class PageBudget:
         return self._others + self._bytes_max - shared
 
     def _release_some(self) -> None:
-        self._num_releases += 1
-        if self._num_releases % _ALL_EVERY:
-            self._release_items()
-            self._most = shared_bytes()
-            if self._room(self._most) * _SLACK_SHARE >= self._bytes_max:
+        """Release stored items until there is room; if all are not enough, segments too."""
+        for _ in range(NUM_PARTS):
+            self._release_next()
+            if self._has_room():
                 return
-        self._release_everything()
+        for ordinal in range(NUM_PARTS):
+            self._release_segments(FilePart(ordinal, NUM_PARTS))
+            if self._has_room():
+                return
+
+    def _release_next(self) -> None:
+        """Release the next part of stored items, and in some rounds that of segments."""
+        num_rounds, ordinal = divmod(self._num_parts_released, NUM_PARTS)
+        part = FilePart(ordinal, NUM_PARTS)
+        self._release_items(part)
+        if num_rounds % _SEGMENTS_EVERY == _SEGMENTS_EVERY - 1:
+            self._release_segments(part)
+        self._num_parts_released += 1
+
+    def _has_room(self) -> bool:
+        self._most = shared_bytes()
+        return self._room(self._most) * _ROOM_SHARE >= self._bytes_max
 
     def _release_everything(self) -> None:
-        self._release_all()
+        self._release_items(WHOLE_FILE)
+        self._release_segments(WHOLE_FILE)
         self._others = self._most = shared_bytes()
-
-
-def shared_bytes() -> int:
-    """Return the resident size of all file mappings; 0 where the system does not report it."""
-    try:
-        return int(_STATM.read_bytes().split()[2]) * _PAGE_BYTES
-    except OSError:
-        return 0
-
-
-class Mapping(NamedTuple):
-    """One mapping of a file."""
-
-    path: str
-    start: int
-    size: int
-
-
-def parse_maps(text: str) -> Iterator[Mapping]:
-    """Yield the file mappings of a maps listing."""
-    for line in text.splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) == 6 and fields[5].startswith("/"):
-            low, _, high = fields[0].partition("-")
-            yield Mapping(fields[5], int(low, 16), int(high, 16) - int(low, 16))
-
-
-def find_mappings(path: Path) -> list[Mapping]:
-    """Return where this process has mapped a file; empty where the system does not report it."""
-    try:
-        text = os.fsdecode(_MAPS.read_bytes())
-    except OSError:
-        return []
-    name = str(path.resolve())
-    return [one for one in parse_maps(text) if one.path == name]
-
-
-def release_pages(mapping: Mapping) -> None:
-    """Release all pages of a mapping; it must stay mapped until this returns."""
-    _libc().madvise(mapping.start, mapping.size, _MADV_DONTNEED)
-
-
-@functools.cache  # each object creates a class, which is a reference cycle
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return libc

@@ -20,12 +20,11 @@ from typing import Any
 
 import lmdb
 
-from common.process import fault_injection, thread_priority
+from common.process import fault_injection, mapped_pages, thread_priority
 from common.process.thread_pool import ThreadPool
 from coordinator.http import listening
 from coordinator.read import cursor
 from shard.caches import background_derivation, lru_cache
-from shard.storage import mapped_page_release
 from tests.simulation.network import BoundSocket
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
 from tests.simulation.world import Killed, World
@@ -132,7 +131,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(threading.Lock)] = partial(Lock, world)
     stand_ins[id(listening.listen)] = lambda host, port: [BoundSocket(port)]
     # The real memory would decide when a shard looks at it again.
-    stand_ins[id(mapped_page_release.shared_bytes)] = lambda: 0
+    stand_ins[id(mapped_pages.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
     # Drawn once by each process; responses, and with them the trace, contain its seals.
     stand_ins[id(cursor._key)] = lambda: bytes(32)

@@ -16,6 +16,7 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError, StorageFull, Unavailable
+from common.process.mapped_pages import find_mappings
 from shard.storage import lmdb_environment
 from shard.storage.lmdb_environment import (
     MAP_BYTES_MIN,
@@ -27,7 +28,6 @@ from shard.storage.lmdb_environment import (
     Transaction,
 )
 from shard.storage.lmdb_meta_page import read_meta_page
-from shard.storage.mapped_page_release import find_mappings
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure, explaining_refusal
 from tests.faults.page_cache import PageCache
 from tests.waiting import wait_until

@@ -12,15 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shard.segment.segment import Segment
-from shard.storage.mapped_page_release import (
-    POLL_SECONDS_MAX,
-    POLL_SECONDS_MIN,
+from common.process.mapped_pages import (
+    WHOLE_FILE,
+    FilePart,
     Mapping,
-    PageBudget,
     find_mappings,
     parse_maps,
     release_pages,
+)
+from shard.segment.segment import Segment
+from shard.storage.mapped_page_release import (
+    NUM_PARTS,
+    POLL_SECONDS_MAX,
+    POLL_SECONDS_MIN,
+    PageBudget,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -43,6 +48,18 @@ def test_file_mappings_are_read() -> None:
         Mapping("/data/with space/data.mdb", 0x7F00, 0x10),
         Mapping("/other", 0x7F60, 0x10),
     ]
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1, 5 * MIB, 16 * MIB, 79 * MIB + 4096])
+@pytest.mark.parametrize("num_parts", [1, 3, 16])
+def test_parts_are_the_file(num_bytes: int, num_parts: int) -> None:
+    end = 0
+    for ordinal in range(num_parts):
+        start, length = FilePart(ordinal, num_parts).range_in(num_bytes)
+        assert start == end
+        assert start % (2 * MIB) == 0 or not length
+        end += length
+    assert end == num_bytes
 
 
 def _resident(path: Path) -> int:
@@ -70,9 +87,9 @@ class Mapped:
     def read(self, start: int, end: int) -> None:
         assert self.mapping[start:end].count(b"x") == end - start
 
-    def release(self) -> None:
+    def release(self, part: FilePart = WHOLE_FILE) -> None:
         for mapping in find_mappings(self.path):
-            release_pages(mapping)
+            release_pages(mapping, part, len(self.mapping))
 
 
 @pytest.fixture
@@ -83,25 +100,26 @@ def data(tmp_path: Path) -> Iterator[Mapped]:
 
 
 class Budget(PageBudget):
-    """A budget of two files; counts how often each went back."""
+    """A budget of two files; counts how many parts of each were released."""
 
     def __init__(self, items: Mapped, columns: Mapped, resident_bytes_max: int) -> None:
-        self.num_items_released = 0
-        self.num_all_released = 0
+        self.num_of_items = 0
+        self.num_of_columns = 0
         self._items = items
         self._columns = columns
         super().__init__(
-            lambda: resident_bytes_max, release_items=self._one, release_all=self._both
+            lambda: resident_bytes_max,
+            release_items=self._release_item_part,
+            release_segments=self._release_column_part,
         )
 
-    def _one(self) -> None:
-        self.num_items_released += 1
-        self._items.release()
+    def _release_item_part(self, part: FilePart) -> None:
+        self.num_of_items += 1
+        self._items.release(part)
 
-    def _both(self) -> None:
-        self.num_all_released += 1
-        self._items.release()
-        self._columns.release()
+    def _release_column_part(self, part: FilePart) -> None:
+        self.num_of_columns += 1
+        self._columns.release(part)
 
 
 @pytest.fixture
@@ -144,8 +162,21 @@ def test_budget_is_kept_whatever_is_read(data: Mapped, columns: Mapped) -> None:
         choice.choice((data, columns)).read(start, start + choice.randrange(1, 65_536))
         num_released += budget.enforce()
         assert _resident(data.path) + _resident(columns.path) <= 4.5 * MIB
-    assert 1 < num_released < 100
-    assert 1 < budget.num_all_released < num_released
+    assert 1 < num_released < 200
+    assert 1 < budget.num_of_columns < budget.num_of_items
+
+
+def test_no_more_is_released_than_makes_room(data: Mapped, columns: Mapped) -> None:
+    budget = Budget(data, columns, 8 * MIB)
+    data.read(0, 9 * MIB)
+    assert budget.enforce()
+    assert budget.num_of_items == 1
+    assert _resident(data.path) == 7 * MIB
+    data.read(0, 9 * MIB)
+    assert budget.enforce()  # goes on where it ended
+    assert budget.num_of_items == 2
+    data.read(2 * MIB, 4 * MIB)
+    assert _resident(data.path) == 9 * MIB
 
 
 def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> None:
@@ -156,28 +187,31 @@ def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> No
         start = turn % 2 * 8 * MIB
         data.read(start, start + 6 * MIB)
         assert budget.enforce()
-        assert _resident(data.path) == 0
+        assert _resident(data.path) <= 5 * MIB
         assert _resident(columns.path) == 3 * MIB
-    assert budget.num_all_released == 0
+    assert budget.num_of_columns == 0
 
 
 def test_unread_columns_are_released_for_stored_items(data: Mapped, columns: Mapped) -> None:
     budget = Budget(data, columns, 8 * MIB)
     columns.read(0, 3 * MIB)
-    for turn in range(16):
+    turn = 0
+    while _resident(columns.path):
         start = turn % 2 * 8 * MIB
-        data.read(start, start + 6 * MIB)
+        data.read(start, start + 8 * MIB)
         assert budget.enforce()
-    assert _resident(columns.path) == 0
+        turn += 1
+    assert budget.num_of_items > 8 * NUM_PARTS
 
 
 def test_columns_beyond_the_budget_go_back_at_once(data: Mapped, columns: Mapped) -> None:
     budget = Budget(data, columns, 4 * MIB)
     data.read(0, MIB)
-    columns.read(0, 4 * MIB)
+    columns.read(0, 5 * MIB)
     assert budget.enforce()
-    assert budget.num_all_released == 1
-    assert _resident(columns.path) == 0
+    assert budget.num_of_columns == 1
+    assert _resident(columns.path) == 3 * MIB
+    assert _resident(data.path) == 0
 
 
 def test_looks_are_frequent_only_while_pages_are_read(data: Mapped, columns: Mapped) -> None:
@@ -192,7 +226,11 @@ def test_looks_are_frequent_only_while_pages_are_read(data: Mapped, columns: Map
 
 async def test_looks_go_on_until_they_are_cancelled(data: Mapped, columns: Mapped) -> None:
     released = asyncio.Event()
-    budget = PageBudget(lambda: 4 * MIB, release_items=released.set, release_all=released.set)
+    budget = PageBudget(
+        lambda: 4 * MIB,
+        release_items=lambda _: released.set(),
+        release_segments=lambda _: released.set(),
+    )
     looking = asyncio.create_task(budget.run())
     for _ in range(3):
         data.release()
