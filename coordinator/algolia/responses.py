@@ -32,7 +32,7 @@ from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.hit_rendering import Projection
 from coordinator.read.search_results import FacetPage, SearchResult
 from coordinator.read.text.prefix_edit_distance import edit_distances
-from coordinator.read.text.query_parser import wanted_words
+from coordinator.read.text.query_pieces import wanted_words
 
 
 class _Analyzers(threading.local):

@@ -14,7 +14,7 @@ from coordinator.catalog.catalog import Index
 from coordinator.cluster.searched_state import now
 from coordinator.parameters.curation_rule_evaluation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.text.query_parser import wanted_words
+from coordinator.read.text.query_pieces import wanted_words
 
 if TYPE_CHECKING:
     from coordinator.read.read_services import ReadServices

@@ -13,7 +13,7 @@ from common.errors import Unavailable
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.search_results import RunSearch
 from coordinator.read.text.completions_and_near_spellings import Scope
-from coordinator.read.text.query_parser import typed_words
+from coordinator.read.text.query_pieces import typed_words
 from coordinator.read.text.query_respelling import WORDS_MAX, Spelling, respelt
 from coordinator.read.text.query_weighting import is_long_text
 

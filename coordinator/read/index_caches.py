@@ -31,7 +31,7 @@ from coordinator.parameters.curation_rule_evaluation import (
 )
 from coordinator.read.facets.facet_cache import FacetCache
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
-from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.query_dictionary import QueryDictionary
 from coordinator.read.text.text_statistics_cache import StatisticsCache
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32

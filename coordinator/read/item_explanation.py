@@ -38,7 +38,7 @@ from coordinator.parameters.value_parsers import json_of_text
 from coordinator.read.read_services import ReadServices
 from coordinator.read.search import Search
 from coordinator.read.search_results import ExplainedItem, SearchResult
-from coordinator.read.text.query_parser import query_pieces
+from coordinator.read.text.query_pieces import pieces_as_typed
 
 _Find = Callable[[SearchParameters], Awaitable[SearchResult]]
 """Runs one search for the item."""
@@ -195,7 +195,7 @@ class ItemExplanations:
         of one: for the word, and for the word and its neighbour on either side.
         """
         raw = explained.raw
-        pieces = query_pieces(search.query, self._services.analyzer)
+        pieces = pieces_as_typed(search.query, self._services.analyzer)
         stop_words = self._services.caches.stop_words(explained.index)
         if search.drops_function_words:
             stop_words |= self._services.caches.of(explained.index).dictionary.function_words

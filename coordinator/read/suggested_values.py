@@ -22,7 +22,7 @@ from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.suggestion_results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.suggested_items import narrowing
-from coordinator.read.text.query_parser import without_exclusions
+from coordinator.read.text.query_pieces import without_exclusions
 
 
 class SuggestedValues:

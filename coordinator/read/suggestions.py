@@ -58,7 +58,7 @@ from coordinator.read.text.completions_and_near_spellings import (
     Scope,
     first_request,
 )
-from coordinator.read.text.query_parser import without_exclusions
+from coordinator.read.text.query_pieces import without_exclusions
 from coordinator.read.text.query_respelling import Spelling, respelt
 
 _COUNTED_WORDS_MAX: Final = 16

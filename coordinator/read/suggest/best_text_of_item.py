@@ -13,7 +13,7 @@ import orjson
 
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.suggest.suggestion_results import UNCOUNTED, Suggestion
-from coordinator.read.text.query_parser import without_exclusions
+from coordinator.read.text.query_pieces import without_exclusions
 
 
 def best_texts_of_items(

@@ -32,7 +32,7 @@ from common.query_syntax_tree import Filter
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.suggest.folded_words_cache import FoldedWordsCache
 from coordinator.read.text.completions_and_near_spellings import NearTerm
-from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.query_dictionary import QueryDictionary
 
 
 class CompletionContext(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer, Token
-from coordinator.read.text.query_parser import typed_words
+from coordinator.read.text.query_pieces import typed_words
 
 
 class TypedText(Struct, frozen=True):

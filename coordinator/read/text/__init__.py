@@ -1,6 +1,7 @@
 """From the text of a query to weighted clauses, and to other spellings of it.
 
-query_parser           text → clauses; words written together or apart: word_spacings; II for 2,
+query_parser           text → words and phrases (query_pieces) → clauses; stop words and synonyms:
+                       query_dictionary; words written together or apart: word_spacings; II for 2,
                        "st" for "saint": numerals_and_abbreviations
 relaxation             what "match": "auto" tries, in order
 query_weighting        clauses → weights, by the frequencies over all shards in

@@ -9,6 +9,7 @@
     clauses    Word(the) Phrase(green mile) Word(tom) Word(han, is_prefix)
     excluded   Word(horror)
 
+`query_pieces` splits the text; `query_dictionary` has the stop words and synonyms of the index.
 Rules that the picture does not show:
 
 - An unclosed quote is a phrase up to the end of the text; its last word may be incomplete.
@@ -26,8 +27,6 @@ Rules that the picture does not show:
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
@@ -35,28 +34,16 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer, Token, is_lone_character, is_run
-from common.analysis.field_classes import TypoLengths, typo_groups
-from common.analysis.stop_words import stop_words
+from common.analysis.field_classes import TypoLengths
 from common.analysis.typo_budget import TYPO_LENGTHS_DEFAULT, typo_budget
-from common.index_configuration import IndexConfiguration
 from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Clause, Phrase, Word
 from common.search_option_parsers import PrefixMode, TypoMode
-from coordinator.read.text.numerals_and_abbreviations import (
-    LANGUAGE_DEFAULT,
-    LANGUAGES_REMEMBERED_MAX,
-    notations,
-    notations_of,
-)
-from coordinator.read.text.word_spacings import (
-    SYMBOLS,
-    Spacing,
-    TypedWord,
-    is_cuttable,
-    spacings_of,
-)
+from coordinator.read.text.numerals_and_abbreviations import notations_of
+from coordinator.read.text.query_dictionary import QueryDictionary
+from coordinator.read.text.query_pieces import Piece, Words, split_query
+from coordinator.read.text.word_spacings import Spacing, TypedWord, is_cuttable, spacings_of
 
-Words: TypeAlias = tuple[str, ...]
 Spellings: TypeAlias = tuple[tuple[str, str], ...]
 """As `Word.spellings`: terms, each with the word as typed."""
 
@@ -64,9 +51,6 @@ INFIX_LETTERS_MIN: Final = 3
 """Fewer letters are inside too many words."""
 WHOLE_WORDS_MAX: Final = 8
 """Longer queries are not names."""
-_CLOSING = re.compile(r"[^\s\w'’.,-]")
-"""What closes the word before it: after "(new)" or "rock!" no letters will follow."""
-_PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
 
 
 class QueryOptions(Struct, frozen=True):
@@ -128,106 +112,6 @@ class ParsedQuery(Struct, frozen=True):
 
 
 NO_QUERY: Final = ParsedQuery((), (), (), "all", 0)
-
-
-class QueryDictionary:
-    """Folded stop words and synonyms of one configuration, notations, typos; once per revision."""
-
-    def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
-        language = configuration.stop_words_language
-        listed = stop_words(language) if language else configuration.stop_words
-        self.stop_words = _words_of(listed, analyzer)
-        named = {configuration.language, *configuration.field_languages.values()}
-        languages = tuple(sorted(filter(None, named))) or (LANGUAGE_DEFAULT,)
-        self.function_words = _function_words(languages, analyzer)
-        """Those of the languages of the fields, whether they are stop words or not."""
-        self.synonyms: dict[Words, tuple[Words, ...]] = {}
-        for phrase, alternatives in configuration.synonyms.items():
-            words = _folded(analyzer, phrase)
-            # A query is looked up without its stop words.
-            key = tuple([word for word in words if word not in self.stop_words]) or words
-            folded = [_folded(analyzer, alternative) for alternative in alternatives]
-            known = self.synonyms.get(key, ())
-            self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))
-        self.synonyms.pop((), None)
-        self.synonym_words_max = max(map(len, self.synonyms), default=0)
-        self.notations = notations(languages, analyzer)
-        self.typo_groups = typo_groups(configuration.field_typo_lengths)
-
-
-@functools.lru_cache(LANGUAGES_REMEMBERED_MAX)
-def _function_words(languages: Words, analyzer: Analyzer) -> frozenset[str]:
-    """Return the folded function words of some languages."""
-    return _words_of([word for language in languages for word in stop_words(language)], analyzer)
-
-
-def _words_of(texts: Iterable[str], analyzer: Analyzer) -> frozenset[str]:
-    """Return the folded words of some texts."""
-    return frozenset(word for text in texts for word in analyzer.words(text))
-
-
-def _folded(analyzer: Analyzer, text: str) -> Words:
-    return tuple(analyzer.words(text))
-
-
-class _Piece(Struct):
-    """A part of the query text: one word as typed, or one quoted phrase."""
-
-    tokens: list[Token]
-    is_phrase: bool
-    is_excluded: bool
-    is_open: bool
-    """Whether the text ends within this piece, so that its last word may be incomplete."""
-
-
-def _split(
-    text: str, analyzer: Analyzer, words_max: int
-) -> Generator[None, None, tuple[list[_Piece], int]]:
-    """Return the pieces of the first words of a query; how many words follow. Yield before each.
-
-    Where words follow, the last one kept is complete, hence no prefix.
-    """
-    pieces: list[_Piece] = []
-    num_left, num_cut = words_max, 0
-    for match in _PIECE.finditer(text):
-        yield
-        is_phrase = match["word"] is None
-        begin, end = match.span("phrase" if is_phrase else "word")
-        tokens = analyzer.tokenize(text[begin:end], words_max=num_left)
-        if begin:
-            tokens = [
-                Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
-                for one in tokens
-            ]
-        if tokens:
-            is_open = is_phrase and not match["close"]
-            pieces.append(_Piece(tokens, is_phrase, _is_excluded(match), is_open))
-        num_left -= len(tokens)
-        if not num_left:
-            num_cut = analyzer.count_words(text[begin:]) - len(tokens)
-            break
-    if num_cut:
-        pieces[-1].is_open = False
-    elif pieces and not pieces[-1].is_phrase:
-        last = pieces[-1].tokens[-1]
-        pieces[-1].is_open = not last.text.endswith(SYMBOLS) and not _CLOSING.search(text, last.end)
-    return pieces, num_cut
-
-
-def _is_excluded(piece: re.Match[str]) -> bool:
-    """Return whether the sign of a word or phrase excludes it; a minus sign alone does not."""
-    word = piece["word"]
-    return bool(piece["sign"]) if word is None else word[0] == "-" and word.strip("-") != ""
-
-
-def without_exclusions(text: str) -> str:
-    """Return a text without the minus signs that would exclude words if it were a query."""
-    return _PIECE.sub(lambda one: one[0].lstrip("-") if _is_excluded(one) else one[0], text)
-
-
-def wanted_words(text: str, analyzer: Analyzer) -> Words:
-    """Return the folded words of a query, without those that it excludes."""
-    return _folded(analyzer, _PIECE.sub(lambda one: " " if _is_excluded(one) else one[0], text))
 
 
 def _typos(
@@ -354,7 +238,7 @@ def parse_query(
         analyzer: splits text into words.
         words_max: limit of folded words; the rest are dropped.
     """
-    pieces, num_words_cut = yield from _split(text, analyzer, words_max)
+    pieces, num_words_cut = yield from split_query(text, analyzer, words_max)
     dropped = _dropped(pieces, dictionary) if options.drops_function_words else ()
     collector = _ClauseCollector(pieces, dictionary, options, dropped)
     for number, piece in enumerate(pieces):
@@ -407,7 +291,7 @@ class _ClauseCollector:
 
     def __init__(
         self,
-        pieces: Sequence[_Piece],
+        pieces: Sequence[Piece],
         dictionary: QueryDictionary,
         options: QueryOptions,
         dropped: Words,
@@ -425,7 +309,7 @@ class _ClauseCollector:
         self.quoted: set[str] = set()
         self.fragment: Words = ()
 
-    def add_words(self, number: int, piece: _Piece) -> None:
+    def add_words(self, number: int, piece: Piece) -> None:
         """Append the words of an unquoted piece to the row."""
         kept = [
             TypedWord(token, number, ordinal)
@@ -464,7 +348,7 @@ class _ClauseCollector:
         is_close = left.piece == right.piece and left.ordinal + 1 == right.ordinal
         return (left.token.text, right.token.text) if is_close and not right.token.is_run else ()
 
-    def add_quoted_or_excluded(self, piece: _Piece) -> None:
+    def add_quoted_or_excluded(self, piece: Piece) -> None:
         """Add the clause of a piece that is quoted, excluded or both."""
         words = tuple([token.text for token in piece.tokens])
         is_open = piece.is_open and piece.is_phrase and self._options.prefix != "none"
@@ -481,7 +365,7 @@ class _ClauseCollector:
         self.counts[clause] = self.counts.get(clause, 0) + 1
 
 
-def _dropped(pieces: Sequence[_Piece], dictionary: QueryDictionary) -> Words:
+def _dropped(pieces: Sequence[Piece], dictionary: QueryDictionary) -> Words:
     """Return the function words of a query that are not stop words; none if it has no others."""
     words = dictionary.function_words
     if not _effective(words | dictionary.stop_words, pieces):
@@ -496,14 +380,14 @@ def _dropped(pieces: Sequence[_Piece], dictionary: QueryDictionary) -> Words:
     return tuple(dict.fromkeys(found))
 
 
-def _effective(stop_words: frozenset[str], pieces: Sequence[_Piece]) -> frozenset[str]:
+def _effective(stop_words: frozenset[str], pieces: Sequence[Piece]) -> frozenset[str]:
     """Return the words to drop from a query: none if nothing else restricts hits."""
     if stop_words and any(_has_content(piece, stop_words) for piece in pieces):
         return stop_words
     return frozenset()
 
 
-def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
+def _has_content(piece: Piece, stop_words: frozenset[str]) -> bool:
     """Return whether a piece restricts hits without its stop words."""
     return not piece.is_excluded and (
         piece.is_phrase or any(token.text not in stop_words for token in piece.tokens)
@@ -511,7 +395,7 @@ def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
 
 
 def _spellings(
-    text: str, pieces: Sequence[_Piece], analyzer: Analyzer
+    text: str, pieces: Sequence[Piece], analyzer: Analyzer
 ) -> Generator[None, None, tuple[tuple[str, Spellings], ...]]:
     """Return the words outside of phrases that always have accents, with their spellings.
 
@@ -534,7 +418,7 @@ def _spellings(
     )
 
 
-def _whole(pieces: Sequence[_Piece], dropped: Container[str]) -> Words:
+def _whole(pieces: Sequence[Piece], dropped: Container[str]) -> Words:
     """Return all words of a query that were not dropped, if a field may consist of them.
 
     A run without spaces has other words in an item than in a query.
@@ -561,33 +445,12 @@ def _is_one_word(clauses: Iterable[Clause], function_words: Container[str]) -> b
     return len(telling) == 1 and isinstance(telling[0], Word)
 
 
-def typed_words(text: str, analyzer: Analyzer, words_max: int) -> tuple[list[Token], bool] | None:
-    """Return the first words of a query, and whether the last one may be incomplete.
-
-    None if something is quoted or excluded: such a query is not guessed at.
-    """
-    pieces, _ = run_to_completion(_split(text, analyzer, words_max))
-    if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
-        return None
-    return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
-
-
 def dropped_words(
     text: str, dictionary: QueryDictionary, analyzer: Analyzer, words_max: int
 ) -> Words:
     """Return the function words of a query that `QueryOptions.drops_function_words` drops."""
-    pieces, _ = run_to_completion(_split(text, analyzer, words_max))
+    pieces, _ = run_to_completion(split_query(text, analyzer, words_max))
     return _dropped(pieces, dictionary)
-
-
-def query_pieces(text: str, analyzer: Analyzer) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the words and phrases of a query as typed, signs included, with their folded words."""
-    pieces = []
-    for match in _PIECE.finditer(text):
-        words = _folded(analyzer, match.group())
-        if words:
-            pieces.append((match.group(), words))
-    return pieces
 
 
 def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:

@@ -21,7 +21,8 @@ import msgspec
 
 from common.analysis.analyzer import Analyzer
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.text.query_parser import QueryDictionary, dropped_words
+from coordinator.read.text.query_dictionary import QueryDictionary
+from coordinator.read.text.query_parser import dropped_words
 
 SHORT_QUERY_WORDS: Final = 5
 """A longer query counts as a sentence, and accepts any word instead of losing its last ones."""

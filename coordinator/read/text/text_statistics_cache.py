@@ -22,7 +22,8 @@ from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parsed_parameters import QueryKey
 from coordinator.read.text.fields_reported_by_shards import ExistingFields
-from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
+from coordinator.read.text.query_parser import ParsedQuery, words_of
+from coordinator.read.text.query_pieces import Words
 from coordinator.read.text.word_corrections import Corrections, choose_corrections
 
 _QUERY_BYTES: Final = 1_000

@@ -18,7 +18,7 @@ from common.query_syntax_tree import And, AnyOf, Ids, Not, Or, Same
 from coordinator.parameters.curation_rule_evaluation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.parameters.request_parsing import parse_search
-from coordinator.read.text.query_parser import wanted_words
+from coordinator.read.text.query_pieces import wanted_words
 
 ANALYZER = Analyzer()
 NOON = 1_795_521_600  # 2026-11-24T12:00:00Z

@@ -23,7 +23,7 @@ from coordinator.read.suggest.prefix_narrowing import (
 )
 from coordinator.read.suggest.suggestion_cache import SuggestionCache
 from coordinator.read.text.completions_and_near_spellings import NearTerm
-from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.query_dictionary import QueryDictionary
 
 ANALYZER = Analyzer()
 FOLDED = FoldedWordsCache(ANALYZER)

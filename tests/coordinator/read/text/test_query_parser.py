@@ -12,16 +12,9 @@ from common.index_configuration_parser import parse_configuration
 from common.process.cooperative_scheduler import run_to_completion
 from common.query_syntax_tree import Phrase, Word
 from coordinator.parameters.parsed_parameters import SearchParameters
-from coordinator.read.text.query_parser import (
-    ParsedQuery,
-    QueryDictionary,
-    QueryOptions,
-    parse_query,
-    query_pieces,
-    typed_words,
-    without_exclusions,
-    words_of,
-)
+from coordinator.read.text.query_dictionary import QueryDictionary
+from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query, words_of
+from coordinator.read.text.query_pieces import pieces_as_typed, typed_words, without_exclusions
 from coordinator.read.text.relaxation import relaxed
 
 ANALYZER = Analyzer()
@@ -227,7 +220,7 @@ def test_too_many_words_are_cut() -> None:
 @given(st.text("aé日本 -\"'.+", max_size=80))
 def test_all_words_that_are_cut_are_counted(text: str) -> None:
     kept = sum(
-        [len(words) for _, words in query_pieces(text, ANALYZER)]  # each as if it were alone
+        [len(words) for _, words in pieces_as_typed(text, ANALYZER)]  # each as if it were alone
     )
     assert parse(text).num_words_cut == max(0, kept - 20)
 

@@ -7,12 +7,8 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.index_configuration_parser import parse_configuration
 from common.process.cooperative_scheduler import run_to_completion
-from coordinator.read.text.query_parser import (
-    ParsedQuery,
-    QueryDictionary,
-    QueryOptions,
-    parse_query,
-)
+from coordinator.read.text.query_dictionary import QueryDictionary
+from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.text.word_spacings import Spacing, cut_in_two, is_worthwhile
 
 ANALYZER = Analyzer()
