@@ -49,47 +49,64 @@ def facet_results(
         groups: if groups are counted, those with values, by position of the plan's requests.
         sums: where to add up, on another thread than the event loop's.
     """
-    plan, cache, answers = counted.plan, counted.cache, counted.answers
-    horizon = counted.state.horizon
-    reader = CountsReader(answers, counted.numberings, sums)
-    requests, known = plan.requests, plan.known
-    makes_totals = plan.is_total and is_complete
-    at = 0
+    plan, cache, horizon = counted.plan, counted.cache, counted.state.horizon
+    reader = CountsReader(counted.answers, counted.numberings, sums)
+    requests, makes_totals = plan.requests, plan.is_total and is_complete
+    at = 0  # the request whose counts the reader gives next
     for spec in parameters.facets:
         name = spec.configuration.field
+        accepts = accepted.get(name)
+        totals = plan.known.get(name)
+        if totals is not None:
+            yield _result_of_totals(spec, parameters, cache, totals, accepts)
+            continue
         values = cache.values(name)
-        totals = known.get(name)
-        missing = None
-        if totals is None:
-            if spec.summary.missing:
-                missing = sum([answer.facets[at].num_missing for _, answer in answers])
-                missing += groups[at].num_missing if groups else 0
-            if not (makes_totals or groups or accepted or spec.is_summed_up):
-                selected = parameters.selected.get(name, NONE_SELECTED)
-                size = spec.configuration.size
-                page = next_buckets(reader, values, selected, spec.order, spec.offset, size)
-                if page is not None:
-                    at += 1
-                    yield facet_result(spec, page, missing, NO_SUMMARIES)
-                    continue
+        missing = _num_missing(counted, groups, at) if spec.summary.missing else None
+        page = None
+        if not (makes_totals or groups or accepted or spec.is_summed_up):
+            selected = parameters.selected.get(name, NONE_SELECTED)
+            size = spec.configuration.size
+            page = next_buckets(reader, values, selected, spec.order, spec.offset, size)
+        if page is not None:
+            result = facet_result(spec, page, missing, NO_SUMMARIES)
+        elif makes_totals:
             with reader.next(values) as counts:
-                if makes_totals:
-                    totals = FacetTotals(horizon, counts.kept(), requests[at].num_live_wanted)
-                    cache.remember(name, totals)
-                else:
-                    added = counts.plus(groups[at].counts) if groups else counts
-                    buckets = listed_buckets(spec, parameters, values, added, accepted.get(name))
-                    summed_up = summaries(spec, values, added)
-            at += 1
-            if at < len(requests) and requests[at].field == name:
+                totals = FacetTotals(horizon, counts.kept(), requests[at].num_live_wanted)
+            cache.remember(name, totals)
+            result = _result_of_totals(spec, parameters, cache, totals, accepts, missing)
+        else:
+            with reader.next(values) as counts:
+                added = counts.plus(groups[at].counts) if groups else counts
+                buckets = listed_buckets(spec, parameters, values, added, accepts)
+                summed_up = summaries(spec, values, added)
+            if at + 1 < len(requests) and requests[at + 1].field == name:
+                at += 1
                 with reader.next(values) as within_hits:
                     added = within_hits.plus(groups[at].counts) if groups else within_hits
                     summed_up = summaries(spec, values, added)
-                at += 1
-        if totals is not None:
-            buckets = _page_of_totals(spec, parameters, cache, totals, accepted.get(name))
-            summed_up = summaries(spec, values, totals.counts)
-        yield facet_result(spec, buckets, missing, summed_up)
+            result = facet_result(spec, buckets, missing, summed_up)
+        at += 1
+        yield result
+
+
+def _num_missing(counted: CountedFacets, groups: Sequence[GroupCounts], at: int) -> int:
+    """Return how many hits, or groups of hits, have no value of the facet of a request."""
+    missing = sum([answer.facets[at].num_missing for _, answer in counted.answers])
+    return missing + groups[at].num_missing if groups else missing
+
+
+def _result_of_totals(
+    spec: FacetSpec,
+    parameters: SearchParameters,
+    cache: FacetCache,
+    totals: FacetTotals,
+    accepts: NDArray[np.bool_] | None,
+    missing: int | None = None,
+) -> FacetResult:
+    """Return a facet whose counts are those of all items."""
+    buckets = _page_of_totals(spec, parameters, cache, totals, accepts)
+    values = cache.values(spec.configuration.field)
+    return facet_result(spec, buckets, missing, summaries(spec, values, totals.counts))
 
 
 def facet_result(
