@@ -30,7 +30,7 @@ from coordinator.algolia.search_request import AlgoliaSearch, Style
 from coordinator.parameters.parsed_parameters import SearchParameters
 from coordinator.read.facets.facet_result_types import FacetResult
 from coordinator.read.hit_rendering import Projection
-from coordinator.read.search_results import FacetPage, SearchResult
+from coordinator.read.search_results import FacetPage, SearchResult, Timings
 from coordinator.read.text.prefix_edit_distance import edit_distances
 from coordinator.read.text.query_pieces import wanted_words
 
@@ -52,62 +52,24 @@ _WHOLLY_MARKED: Final = re.compile(rf"(?:{PRE}[^{PRE}{POST}]*{POST}|[^\w{PRE}{PO
 def search_answer(requested: AlgoliaSearch, result: SearchResult, total_us: int) -> dict[str, Any]:
     """Return the response to one search, which took this long."""
     search, style = requested.search, requested.style
-    facets: dict[str, dict[str, int]] = {}
-    stats: dict[str, dict[str, Any]] = {}
-    values_max = {spec.configuration.field: spec.configuration.size for spec in search.facets}
-    has_all_values = True
-    for facet in result.facets:
-        facets[facet.field] = counts_of(facet)
-        has_all_values &= len(facet.buckets) < values_max[facet.field]
-        found = facet.stats
-        if found is not None and found.count:
-            stats[facet.field] = {
-                "min": found.min, "max": found.max, "avg": found.avg, "sum": found.sum
-            }  # fmt: skip
     form = _form_of(search, style)
-    size = result.per_page
     answer: dict[str, Any] = {
         # Encoded one by one: as objects, all of them together would take many times as much.
         "hits": [orjson.Fragment(orjson.dumps(_hit(item, form))) for item in result.items],
         "nbHits": result.total,
+        **_page_members(search, style, result),
     }
-    if style.has_offset:
-        answer |= {"offset": search.skip, "length": size}
-    else:
-        answer |= {
-            "page": result.page - 1,
-            "nbPages": -(-result.total // size) if size else 0,
-            "hitsPerPage": size,
-        }
     if result.cursor is not None:
         answer["cursor"] = result.cursor
-    is_whole = result.shards.ok == result.shards.total
-    timings = result.timings
     answer |= {
-        "facets": facets,
-        "facets_stats": stats,
-        "exhaustive": {
-            "facetsCount": is_whole,
-            "facetValues": is_whole and has_all_values,
-            "nbHits": is_whole,
-            "rulesMatch": True,
-            "typo": is_whole,
-        },
-        "exhaustiveFacetsCount": is_whole,
-        "exhaustiveNbHits": is_whole,
-        "exhaustiveTypo": is_whole,
+        "facets": {facet.field: counts_of(facet) for facet in result.facets},
+        "facets_stats": _stats_by_field(result.facets),
+        **_exhaustive_members(search, result),
         "query": search.query,
         "params": requested.params,
         "index": requested.name,
         "renderingContent": style.rendering_content,
-        "processingTimeMS": total_us // 1000,
-        "serverTimeMS": total_us // 1000,
-        "processingTimingsMS": {
-            "search": timings.search_us // 1000,
-            "facets": timings.facets_us // 1000,
-            "sort": timings.sort_us // 1000,
-            "total": total_us // 1000,
-        },
+        **_time_members(result.timings, total_us),
     }
     if result.rules:
         answer["appliedRules"] = [{"objectID": name} for name in dict.fromkeys(result.rules)]
@@ -118,6 +80,65 @@ def search_answer(requested: AlgoliaSearch, result: SearchResult, total_us: int)
     if style.members is not None:
         answer = {name: value for name, value in answer.items() if name in style.members}
     return answer
+
+
+def _page_members(search: SearchParameters, style: Style, result: SearchResult) -> dict[str, Any]:
+    """Return the members that say which page it is, as it was requested: by offset or number."""
+    size = result.per_page
+    if style.has_offset:
+        return {"offset": search.skip, "length": size}
+    return {
+        "page": result.page - 1,
+        "nbPages": -(-result.total // size) if size else 0,
+        "hitsPerPage": size,
+    }
+
+
+def _stats_by_field(facets: Iterable[FacetResult]) -> dict[str, dict[str, Any]]:
+    """Return the statistics of the facets that have numbers."""
+    return {
+        facet.field: {
+            "min": facet.stats.min,
+            "max": facet.stats.max,
+            "avg": facet.stats.avg,
+            "sum": facet.stats.sum,
+        }
+        for facet in facets
+        if facet.stats is not None and facet.stats.count
+    }
+
+
+def _exhaustive_members(search: SearchParameters, result: SearchResult) -> dict[str, Any]:
+    """Return the members that say what is exact: all, unless a shard is missing or a list ends."""
+    is_whole = result.shards.ok == result.shards.total
+    values_max = {spec.configuration.field: spec.configuration.size for spec in search.facets}
+    has_all_values = all(len(one.buckets) < values_max[one.field] for one in result.facets)
+    return {
+        "exhaustive": {
+            "facetsCount": is_whole,
+            "facetValues": is_whole and has_all_values,
+            "nbHits": is_whole,
+            "rulesMatch": True,
+            "typo": is_whole,
+        },
+        "exhaustiveFacetsCount": is_whole,
+        "exhaustiveNbHits": is_whole,
+        "exhaustiveTypo": is_whole,
+    }
+
+
+def _time_members(timings: Timings, total_us: int) -> dict[str, Any]:
+    """Return the members that say how long the search took, in milliseconds."""
+    return {
+        "processingTimeMS": total_us // 1000,
+        "serverTimeMS": total_us // 1000,
+        "processingTimingsMS": {
+            "search": timings.search_us // 1000,
+            "facets": timings.facets_us // 1000,
+            "sort": timings.sort_us // 1000,
+            "total": total_us // 1000,
+        },
+    }
 
 
 def facet_query_response(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
