@@ -42,7 +42,6 @@ from coordinator.http.api_description.route import Body
 from coordinator.http.body_limits import ByteBudget
 from coordinator.http.content_types import check_content_type
 from coordinator.http.endpoints_of_other_engines import page_instead
-from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Router, ServedRoute
@@ -120,26 +119,8 @@ class Middleware:
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation, and in a reader `OwnerOnly`."""
-        route: ServedRoute | None = None
         try:
-            segments, request.query_string = request.split_target()
-            guard = self._guard
-            key = algolia_key(request) if is_algolia(request) else None
-            try:
-                caller = guard.identify(request.headers, key)
-            except (Unauthorized, Unavailable) as error:
-                await self._wait_for_key(request, error)
-                caller = guard.identify(request.headers, key)
-            request.caller = caller
-            is_options = request.method == "OPTIONS"
-            # A preflight has no key, whatever the request that follows it will have.
-            if caller.key_id is None and not is_options:
-                guard.hosts.check(request.headers, is_http_1_0=request.is_http_1_0)
-            if is_options:
-                answer = self._options(request, segments)
-            else:
-                route, request.arguments = self._resolve(request, segments)
-                answer = await self._answer(route, request)
+            answer = await self._answer_client(request)
         except ServiceError as error:
             answer = self._refusal(error, request)
             if isinstance(error, InternalError):  # a shard's log has the details
@@ -169,7 +150,27 @@ class Middleware:
             answer = self._refusal(internal_error(), request)
         if answer.is_relayed:
             return answer
-        return self._finished(answer, request, UNROUTED if route is None else route.name)
+        return self._finished(answer, request, request.route_name)
+
+    async def _answer_client(self, request: Request) -> Response:
+        """Find out who calls and which route it is; answer."""
+        segments, request.query_string = request.split_target()
+        guard = self._guard
+        key = algolia_key(request) if is_algolia(request) else None
+        try:
+            caller = guard.identify(request.headers, key)
+        except (Unauthorized, Unavailable) as error:
+            await self._wait_for_key(request, error)
+            caller = guard.identify(request.headers, key)
+        request.caller = caller
+        if request.method == "OPTIONS":
+            # A preflight has no key, whatever the request that follows it will have.
+            return self._options(request, segments)
+        if caller.key_id is None:
+            guard.hosts.check(request.headers, is_http_1_0=request.is_http_1_0)
+        route, request.arguments = self._resolve(request, segments)
+        request.route_name = route.name
+        return await self._answer(route, request)
 
     def _finished(self, answer: Response, request: Request, route_name: str) -> Response:
         """Let pages of allowed origins read a response, count it and log it; return it."""

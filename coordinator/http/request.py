@@ -30,6 +30,7 @@ from common.errors import (
 )
 from common.json.item_scanner import BYTE_ORDER_MARK
 from coordinator.http.body_limits import ByteBudget, ByteLimit
+from coordinator.http.metrics import UNROUTED
 from coordinator.http.request_decompression import inflated, inflater_of
 from coordinator.http.security.api_keys import NOBODY, Caller
 from coordinator.parameters.request_decoding import decode_component
@@ -102,6 +103,7 @@ class Request:
         started: when the head had arrived, in seconds on `time.perf_counter`.
         request_id: identifies the request in its response and in the logs.
         status: of the response; 0 until that is known.
+        route_name: `UNROUTED` until the route is known.
         arguments: decoded arguments in the path; set once the route is known, as are the rest.
         query_string: as sent.
         caller: the client, by its API key.
@@ -129,6 +131,7 @@ class Request:
         "protocol",
         "query_string",
         "request_id",
+        "route_name",
         "started",
         "status",
         "target",
@@ -155,6 +158,7 @@ class Request:
         self.request_id = request_id
         self.status = 0
         self.caller: Caller = NOBODY
+        self.route_name = UNROUTED
         self.arguments: tuple[str, ...] = ()
         self.query_string = ""
         self.waited_ms = 0
