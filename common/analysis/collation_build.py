@@ -86,7 +86,9 @@ class IcuCollator:
             "ucol_openElements",
             c_void_p,
             (c_void_p, c_char_p, c_int32, _E),
-            *(self.collator, b"a\0", 1),
+            self.collator,
+            b"a\0",
+            1,
         )
         self._set_text = getattr(icu._i18n, f"ucol_setText_{icu.version}")
         self._set_text.restype = None

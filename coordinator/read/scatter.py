@@ -195,7 +195,15 @@ class Scatter:
         else:
             total = await _num_distinct(parameters.distinct, answers)
         return SearchOutcome(
-            *(parameters, answers, numberings, state, cache, scored, plan, total, request)
+            parameters=parameters,
+            answers=answers,
+            numberings=numberings,
+            state=state,
+            cache=cache,
+            scored=scored,
+            plan=plan,
+            total=total,
+            request=request,
         )
 
     async def search_again(

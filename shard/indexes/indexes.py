@@ -92,8 +92,12 @@ class Indexes:
         self.closing = ClosingIndexes(self.merge_scheduler)
         self._warm_up = WarmUp(num_shards)
         self.opening = OpeningIndexes(
-            *(self.folders, self.closed, self.closing),
-            *(self._warm_up, self._serve, on_failure),
+            self.folders,
+            self.closed,
+            self.closing,
+            self._warm_up,
+            self._serve,
+            on_failure,
         )
         self._is_ready = False
         self._settling: asyncio.Future[None] | None = None

@@ -250,5 +250,6 @@ class ReplicationSlot:
         with self._connection.translated_errors():
             self._connection.execute(
                 "SELECT pg_replication_slot_advance(%s, %s::text::pg_lsn)",
-                *(self._name, lsn_text(position)),
+                self._name,
+                lsn_text(position),
             )

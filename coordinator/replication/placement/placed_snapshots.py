@@ -146,7 +146,10 @@ class Collector:
             await asyncio.to_thread(folder.mkdir)
             try:
                 await take_snapshot(
-                    *(self._host.stream, host.row.host, folder, request),
+                    self._host.stream,
+                    host.row.host,
+                    folder,
+                    request,
                     patience=lambda: SILENCE_SECONDS if host.is_connected else 0.0,
                 )
                 await asyncio.to_thread(_put_in_place, folder, request, revisions, target)
