@@ -29,7 +29,7 @@ from shard.query.terms import kept_terms_of_docs
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
 from shard.segment.columns import facet_column_builder, facet_column_merge, text_ordinal_files
-from shard.segment.columns.sort_columns import Permutation, Permuted
+from shard.segment.columns.permutations import Permutation, Permuted
 from shard.segment.segment import Segment
 from shard.segment.text import bitset_postings, prefix_lists
 

@@ -17,9 +17,8 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.nested.passing_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.number_columns import NumberColumn, number_column, plain_number
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.sort_columns import plain_number
 from shard.segment.columns.text_ordinal_columns import text_column
 
 if TYPE_CHECKING:

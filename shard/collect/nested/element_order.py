@@ -11,7 +11,8 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.nested.passing_elements import list_passing
 from shard.query.filters.filter_bitsets import KEYS_FAST_MAX, element_view
 from shard.segment.columns.number_columns import number_column
-from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
+from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.sort_keys import MISSING_KEY, ordered_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

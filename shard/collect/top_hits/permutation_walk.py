@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from common.kernels.decorator import kernel
 from common.kernels.types import BoolArray, U32Array, U64Array
-from shard.segment.columns.sort_columns import Permutation
+from shard.segment.columns.permutations import Permutation
 from shard.segment.doc_sets import has_bit
 
 

@@ -36,7 +36,9 @@ from shard.query.matches import Matches
 from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.joint_orders import Direction, joint_order
 from shard.segment.columns.number_columns import split_number
-from shard.segment.columns.sort_columns import MISSING_KEY, Permutation, SortColumn
+from shard.segment.columns.permutations import Permutation
+from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.sort_keys import MISSING_KEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

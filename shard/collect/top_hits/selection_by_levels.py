@@ -17,7 +17,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.top_k_heap import replace_least
 from common.kernels.types import U64, I64Array, U64Array, int64, uint64
-from shard.segment.columns.sort_columns import MISSING_KEY
+from shard.segment.columns.sort_keys import MISSING_KEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,8 @@ import numpy as np
 
 from shard.collect.top_hits.random_order import NUMBER_BITS, random_numbers
 from shard.query.matches import Matches
-from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
+from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.sort_keys import MISSING_KEY, ordered_keys
 from shard.segment.doc_records_and_places import places_of
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from shard.collect.top_hits.segment_top_k import Best, SegmentOrder, are_places_
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
-from shard.segment.columns.sort_columns import MISSING_KEY, rank_texts
+from shard.segment.columns.sort_columns import rank_texts
+from shard.segment.columns.sort_keys import MISSING_KEY
 from shard.segment.doc_records_and_places import (
     DocRecords,
     doc_records,

@@ -25,9 +25,8 @@ from shard.query.filters.starts_with_and_contains import (
     values_alike,
 )
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.number_columns import NumberColumn, number_column, plain_number
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.sort_columns import plain_number
 from shard.segment.columns.text_ordinal_columns import TextColumn
 from shard.segment.doc_sets import empty_bitset, full_bitset
 

@@ -17,12 +17,7 @@ from common.boosts import FUNCTIONS, MILLISECONDS_MIN
 from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import SCORE_UNIT
-from shard.segment.columns.sort_columns import (
-    EMPTY_TEXT_KEY,
-    FALSE_KEY,
-    MISSING_KEY,
-    plain_double,
-)
+from shard.segment.columns.sort_keys import EMPTY_TEXT_KEY, FALSE_KEY, MISSING_KEY, plain_double
 
 FACTOR_MAX: Final = 1e6
 

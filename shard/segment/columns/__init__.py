@@ -11,7 +11,8 @@ text_ordinal_columns  document → texts, as ranks; after a merge: text_ordinal_
                    text_ordinal_preparation
 iso_dates          dates among texts: when they are
 cached_date_seconds  the same as a column of seconds, for boosts
-sort_columns       document → a key that compares as an integer
+sort_columns       document → a key that compares as an integer (sort_keys); the documents in that
+                   order: permutations
 joint_orders       documents by several of these
 columns_carried_over_merges  what a merged segment has of those that were made on first use
 grouping_keys      document → a number that stands for its value

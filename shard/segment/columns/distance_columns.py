@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shard.segment.columns.geo_columns import geo_column
-from shard.segment.columns.sort_columns import (
-    MISSING_KEY,
-    Permutation,
-    SortColumn,
-    ordered_keys,
-)
+from shard.segment.columns.permutations import Permutation
+from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.sort_keys import MISSING_KEY, ordered_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

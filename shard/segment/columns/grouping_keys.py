@@ -39,14 +39,8 @@ from shard.segment.columns.batch_values_by_column import KEY_KINDS, TEXT_KINDS
 from shard.segment.columns.facet_columns import facet_column
 from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
-from shard.segment.columns.sort_columns import (
-    EMPTY_TEXT_KEY,
-    FALSE_KEY,
-    SortColumn,
-    needs_column,
-    ordered_keys,
-    sort_column,
-)
+from shard.segment.columns.sort_columns import SortColumn, needs_column, sort_column
+from shard.segment.columns.sort_keys import EMPTY_TEXT_KEY, FALSE_KEY, ordered_keys
 from shard.segment.columns.text_hashes import hash_texts
 from shard.segment.columns.text_ordinal_columns import TextColumn, text_column, texts_identity
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from common.distinct_values import starts_run
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.columns.sort_columns import Permutation, Permuted, SortColumn
+from shard.segment.columns.permutations import Permutation, Permuted
+from shard.segment.columns.sort_columns import SortColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

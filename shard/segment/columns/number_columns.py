@@ -542,3 +542,8 @@ def int64_residuals(
 def number_column(segment: Segment, field: int) -> NumberColumn | None:
     """Return the number column of a field, or None if the segment has no number there."""
     return NumberColumn(segment, field) if f"number.{field}.values" in segment else None
+
+
+def plain_number(double: float, residual: int) -> int | float:
+    """Return a number as a double if that is exact, so that the storage type does not show."""
+    return double if residual == 0 else int(double) + residual

@@ -5,17 +5,8 @@ their values, which come first of very many? Any scalar field can be sorted by, 
 configuration, so what the segment does not store is computed on first use and kept in a bounded LRU
 cache.
 
-One uint64 per document and field orders values of all types; smaller comes first:
-
-    0x0010…  – 0xFFEF…      numbers: the double's bits, made monotone (negative ones inverted)
-    0xFFF0 0000 0000 0000   the empty text
-    0xFFF0 0000 0000 0001 + rank   texts, in the order of a collation
-    0xFFF8 0000 0000 0000   false;  …1 true
-    0xFFFF FFFF FFFF FFFF   no value
-
-JSON has no infinity and no NaN; texts and booleans take their place. Where a number is not exact as
-a double (`number_columns`), a second, minor key of its residual follows. Descending order inverts a
-key; a missing value then gets the greatest key again, so that it stays last.
+One key of `sort_keys` per document and field orders values of all types. Where a number is not
+exact as a double (`number_columns`), a second, minor key of its residual follows.
 
 Where the keys come from:
 
@@ -25,22 +16,19 @@ Where the keys come from:
 If a field is a facet with only texts, the facet dictionary ranks them (ranks then mean the same in
 all segments). Otherwise they are ranked within the segment (`text_ordinal_columns`).
 
-With a permutation (documents by key), a search that matches many documents finds the first ten by
-walking it, without looking at every key. It is built in the background once a field has been sorted
-by repeatedly: sorting 500,000 keys takes 15 ms with wide vector registers, 80 ms without.
+Once it is used repeatedly, the order has a permutation (`permutations`): the documents by key.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from common.analysis.collation_names import CODE_POINTS
 from common.distinct_values import distinct_values
-from common.kernels.decorator import arguments, kernel
+from common.kernels.decorator import kernel
 from common.kernels.types import (
     U64,
     F64Array,
@@ -53,13 +41,21 @@ from common.kernels.types import (
     uint64,
 )
 from common.value_kinds_and_facet_keys import ValueKind
-from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.derived_values import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.batch_values_by_column import TEXT_KINDS
 from shard.segment.columns.code_counting import Codes
-from shard.segment.columns.number_columns import number_column, split_number
+from shard.segment.columns.number_columns import number_column, plain_number, split_number
+from shard.segment.columns.permutations import Permutation, Permuted
 from shard.segment.columns.presence_and_value_kinds import Aspect, presence_of
+from shard.segment.columns.sort_keys import (
+    EMPTY_TEXT_KEY,
+    FALSE_KEY,
+    MISSING_KEY,
+    ordered_bits,
+    ordered_keys,
+    plain_doubles,
+)
 from shard.segment.columns.text_ordinal_columns import (
     TextColumn,
     needs_texts,
@@ -76,30 +72,13 @@ if TYPE_CHECKING:
 
 Numbers = TypeVar("Numbers", I8Array, I16Array, I32Array, F64Array)
 
-EMPTY_TEXT_KEY: Final = 0xFFF0_0000_0000_0000
-FALSE_KEY: Final = 0xFFF8_0000_0000_0000
-MISSING_KEY: Final = 0xFFFF_FFFF_FFFF_FFFF
 COLUMN_FAST_MAX: Final = 100_000
 """Up to this many documents, a column that is not just a number column is built within 2 ms."""
-PERMUTATION_USES_MIN: Final = 3
-"""Sorts by a field in a segment after which its permutation is worth building."""
 
-_SIGN: Final = uint64(1 << 63)
 _MISSING: Final = uint64(MISSING_KEY)
 _FIRST_TEXT: Final = uint64(EMPTY_TEXT_KEY + 1)
 _NO_RANKS: Final = np.zeros(0, np.uint32)
-_NO_FLIP: Final = uint64(0)
-_PERMUTATION_BYTES: Final = 5
-"""Bytes of a permutation per document."""
-_serials = itertools.count(1)
 _BOOLEAN_KINDS: Final = (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
-
-
-@kernel(inline=True)
-def _ordered_bits(value: float) -> U64:
-    """Return a double's bits such that they compare, as integers, like the doubles."""
-    bits = uint64(np.float64(value).view(np.uint64))
-    return ~bits if bits >> uint64(63) else bits | _SIGN
 
 
 @kernel
@@ -112,7 +91,7 @@ def _number_keys(
         if value != value or value == missing:
             keys[i] = missing_key
         else:
-            keys[i] = _ordered_bits(value) ^ flip
+            keys[i] = ordered_bits(value) ^ flip
 
 
 @kernel
@@ -122,70 +101,6 @@ def _gather_keys(
     for i in range(len(docs)):
         key = by_doc[docs[i]]
         keys[i] = missing_key if key == _MISSING else key ^ flip
-
-
-@kernel
-def _fill_keys(values: F64Array, flip: U64, keys: U64Array) -> None:
-    for i in range(len(values)):
-        keys[i] = _ordered_bits(values[i]) ^ flip
-
-
-def ordered_keys(values: NDArray[np.float64], *, is_descending: bool = False) -> NDArray[np.uint64]:
-    """Return the keys of doubles."""
-    keys = np.empty(len(values), np.uint64)
-    _fill_keys(values, _MISSING if is_descending else _NO_FLIP, keys)
-    return keys
-
-
-@arguments
-class Permutation(NamedTuple):
-    """Documents that have a value, by key; those with equal keys ascend."""
-
-    docs: NDArray[np.uint32]
-    is_first: NDArray[np.bool_]
-    """Whether a document's key differs from that of the document before."""
-
-
-class Permuted:
-    """Something that orders the documents of a segment, with their permutation once it is made.
-
-    Attributes:
-        num_docs: of the segment.
-        serial: names it.
-    """
-
-    __slots__ = ("__weakref__", "_uses", "num_docs", "serial")
-
-    def __init__(self, num_docs: int) -> None:
-        self.num_docs = num_docs
-        self.serial = next(_serials)
-        self._uses = 0
-
-    def permutation(self) -> Permutation | None:
-        """Return the documents in order, if already built.
-
-        Otherwise counts a use, and schedules a background build after enough of them. Cost: 15-160
-        ns a document and field, on another thread; memory 5 bytes a document, in the LRU cache.
-        """
-        key = ("permutation", self.serial)
-        permutation: Permutation | None = COLUMN_CACHE.get(key)
-        if permutation is None and COLUMN_CACHE.takes(_PERMUTATION_BYTES * self.num_docs):
-            self._uses += 1
-            if self._uses >= PERMUTATION_USES_MIN:
-                self._uses = 0  # after an eviction, it counts again
-                BACKGROUND_TASKS.add(key, self, Permuted.make_permutation)
-        return permutation
-
-    def make_permutation(self) -> None:
-        """Sort the documents and cache their order."""
-        permutation = self._sorted_docs()
-        if permutation is not None:
-            num_bytes = permutation.docs.nbytes + permutation.is_first.nbytes
-            COLUMN_CACHE.put(("permutation", self.serial), permutation, num_bytes, self)
-
-    def _sorted_docs(self) -> Permutation | None:
-        """Return the documents in order; None if that is not known any more."""
-        raise NotImplementedError
 
 
 class SortColumn(Permuted):
@@ -329,31 +244,6 @@ class SortColumn(Permuted):
         packed |= order[:num_values].astype(np.uint64)
         packed.sort()
         return Permutation(packed.astype(np.uint32), is_first)
-
-
-@kernel(inline=True)
-def plain_double(key: U64) -> float:
-    """Return the double of an ascending key; meaningless for keys of other types."""
-    bits = key ^ _SIGN if key & _SIGN else ~key
-    return float(np.uint64(bits).view(np.float64))
-
-
-@kernel(allocates=False)
-def _fill_doubles(keys: U64Array, doubles: F64Array) -> None:
-    for i in range(len(keys)):
-        doubles[i] = plain_double(keys[i])
-
-
-def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the doubles of ascending keys; meaningless for keys of other types."""
-    doubles = np.empty(len(keys))
-    _fill_doubles(keys, doubles)
-    return doubles
-
-
-def plain_number(double: float, residual: int) -> int | float:
-    """Return a number as a double if that is exact, so that the storage type does not show."""
-    return double if residual == 0 else int(double) + residual
 
 
 def sort_column(

@@ -20,7 +20,8 @@ from shard.process import read_scheduler
 from shard.process.event_loop_share import LoopShare
 from shard.process.handlers import Handlers
 from shard.read import search_cost, searcher
-from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
+from shard.segment.columns.permutations import PERMUTATION_USES_MIN
+from shard.segment.columns.sort_columns import sort_column
 from tests.shard.collect.top_hits.test_top_k import large_world, request
 
 
@@ -110,7 +111,7 @@ def test_searches_leave_it_to_another_thread(
     granted = threading.Event()
     tasks = BackgroundTasks()
     monkeypatch.setattr(read_scheduler, "BACKGROUND_TASKS", tasks)
-    monkeypatch.setattr("shard.segment.columns.sort_columns.BACKGROUND_TASKS", tasks)
+    monkeypatch.setattr("shard.segment.columns.permutations.BACKGROUND_TASKS", tasks)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
     monkeypatch.setattr(LoopShare, "is_alone", lambda *_: not is_apart)
     monkeypatch.setattr(LoopShare, "is_exceeded", lambda *_: is_apart)

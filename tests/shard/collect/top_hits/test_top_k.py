@@ -21,7 +21,8 @@ from shard.collect.top_hits.sort_levels import FieldLevel
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.columns.joint_orders import Direction, joint_order
-from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, SortColumn, sort_column
+from shard.segment.columns.permutations import PERMUTATION_USES_MIN
+from shard.segment.columns.sort_columns import SortColumn, sort_column
 from shard.segment.doc_records_and_places import records_of
 from shard.segment.snapshot import SegmentView
 from tests.shard.columns_model import Item, World, sort_value, worlds

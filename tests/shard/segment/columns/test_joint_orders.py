@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.segment.columns.joint_orders import Direction, JointOrder
-from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn
+from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.sort_keys import MISSING_KEY
 
 NUM_DOCS = 20
 directions = st.builds(Direction, st.booleans(), st.booleans())
