@@ -116,8 +116,14 @@ def facet_result(
     settings = spec.configuration
     stats, cardinality, percentiles = summed_up
     return FacetResult(
-        *(settings.field, settings.title, settings.position, buckets),
-        *(stats, missing, cardinality, percentiles),
+        field=settings.field,
+        title=settings.title,
+        position=settings.position,
+        buckets=buckets,
+        stats=stats,
+        missing=missing,
+        cardinality=cardinality,
+        percentiles=percentiles,
     )
 
 

@@ -158,13 +158,10 @@ class FacetListing:
 
         def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
             with reader.next(values) as counts:
-                return (
-                    num_buckets(values, counts, selected, order, accepts),
-                    page_of_buckets(
-                        *(values, counts, selected, order),
-                        *(requested.offset, requested.per_page, accepts),
-                    ),
-                )
+                offset, limit = requested.offset, requested.per_page
+                count = num_buckets(values, counts, selected, order, accepts)
+                page = page_of_buckets(values, counts, selected, order, offset, limit, accepts)
+                return count, page
 
         answers, numberings = counted.answers, counted.numberings
         if counted.num_values > LONG_RESPONSE_VALUES:
@@ -212,7 +209,10 @@ class FacetListing:
 
         def accepted(analyzer: Analyzer) -> NDArray[np.bool_] | None:
             return accept_keys(
-                *(values, analyzer, pattern, key_query),
+                values,
+                analyzer,
+                pattern,
+                key_query,
                 typos=typos,
                 counted=values_counted,
                 deadline=state.deadline,
