@@ -20,7 +20,7 @@ Both are made in the background; until then, lists are read.
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
 
-Cost: 10 ns an entry and 40 a document, once; 1.5 bits for each document of the segment, and 2 bytes
+Cost: 15 ns an entry, once; 1.5 bits for each document of the segment, and 2 bytes
 for each of the word's.
 """
 
@@ -35,7 +35,7 @@ import numpy as np
 from common.analysis.field_classes import ALL_CLASSES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.order_checks import expect_ascending
-from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
+from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.background_derivation import BACKGROUND_TASKS
 from shard.caches.lru_cache import WORDS_CACHE
 from shard.query.pruning.score_bounds import Champions
@@ -87,6 +87,10 @@ _CODES_MAX: Final = 1 << 16
 """Words with more different tfs are kept without these."""
 _DOC_BITS: Final = 3
 """More than the bits of the bitset and the ranks for each document of the segment."""
+_SLOTS: Final = 2 * _CODES_MAX
+_HASH_FACTOR: Final = uint64(0x9E3779B97F4A7C15)
+_HASH_SHIFT: Final = uint64(64 - 17)
+"""Fibonacci hashing to 17 bits, the numbers of `_SLOTS`."""
 _CODE_BYTES: Final = 2
 _TF_BYTES: Final = 8
 _CHAMPION_BYTES: Final = 12
@@ -102,7 +106,7 @@ class SummedPostings(NamedTuple):
         docs: bitset.
         ranks: by word of the bitset, how many documents come before it; empty if there are no tfs.
         codes: of the documents, ascending: which of the tfs each has.
-        tfs: all different ones, ascending; empty: not known.
+        tfs: all different ones; empty: not known.
     """
 
     docs: NDArray[np.uint64]
@@ -224,6 +228,28 @@ def _champions_of(docs: U64Array, tfs: I64Array, k: int) -> tuple[U32Array, I64A
     reach = kth_greatest(tfs, k) if len(tfs) >= k else int64(0)
     best, best_tfs = pick(list_all_docs(docs, len(tfs)), tfs, reach + 1, GREATEST, tfs)
     return best, best_tfs, reach
+
+
+@kernel
+def _encode(of_docs: I64Array) -> tuple[U16Array, I64Array]:
+    """Return which of the different tfs each document has, and these; none if they are too many."""
+    slots = np.full(_SLOTS, -1, np.int32)
+    codes = np.empty(len(of_docs), np.uint16)
+    tfs = np.empty(_CODES_MAX, np.int64)
+    num_tfs = 0
+    for i in range(len(of_docs)):
+        tf = of_docs[i]
+        slot = int64(uint64(tf) * _HASH_FACTOR >> _HASH_SHIFT)
+        while slots[slot] >= 0 and tfs[slots[slot]] != tf:
+            slot = slot + 1 & _SLOTS - 1
+        if slots[slot] < 0:
+            if num_tfs == _CODES_MAX:
+                return codes[:0], tfs[:0]
+            slots[slot] = num_tfs
+            tfs[num_tfs] = tf
+            num_tfs += 1
+        codes[i] = slots[slot]
+    return codes, tfs[:num_tfs].copy()
 
 
 @kernel
@@ -352,9 +378,8 @@ def _keep(
     if weighed.tiers[0] == weighed.tiers[-1]:
         ranks = ranks_of(docs)
         of_docs = _sum_up(fields.lists, weighed, docs, ranks)
-        tfs = np.unique(of_docs)
-        if len(tfs) <= _CODES_MAX:
-            codes = np.searchsorted(tfs, of_docs).astype(np.uint16)
+        codes, tfs = _encode(of_docs)
+        if len(tfs):
             postings = SummedPostings(docs, ranks, codes, tfs)
             champions = Champions(*_champions_of(docs, of_docs, NUM_CHAMPIONS))
     kept = KeptWord(norms, True, postings, int(weighed.tiers[0]), champions)
