@@ -20,6 +20,8 @@ documents instead, with the bounds that several terms use: for a word that 150,0
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -311,10 +313,10 @@ def _best_of_dense_term(
 
 
 class ByBlocks(NamedTuple):
-    """Prune a list by the bounds of its blocks, from `start` up to `end`."""
+    """Prune a list by the bounds of its blocks."""
 
-    start: int
-    end: int
+
+_BY_BLOCKS: Final = ByBlocks()
 
 
 class ByGroups(NamedTuple):
@@ -351,8 +353,8 @@ def choose_pruning(lists: TermLists, term: int, mask: int, k: int) -> Pruning | 
                 return ByGroups(dense_rank, kept.of_groups.raised(drift))
             schedule_group_bounds(lists, kept, term)
     skip_starts = index.lists.skip_starts
-    start, end = int(skip_starts[term]), int(skip_starts[term + 1])
-    return ByBlocks(start, end) if end - start >= max(BOUNDED_BLOCKS_MIN, 2 * k) else None
+    num_blocks = int(skip_starts[term + 1]) - int(skip_starts[term])
+    return _BY_BLOCKS if num_blocks >= max(BOUNDED_BLOCKS_MIN, 2 * k) else None
 
 
 def best_of_term(
@@ -383,34 +385,40 @@ def best_of_term(
         plan = TermPlan(word, dense_rank, False)
         found = _best_of_dense_term(lists.searched, plan, pruning.bounds, allowed, k)
         return found
-    start, end = pruning
     kept, drift = kept_bounds(lists)
-    make_block_bounds(lists, kept, term)
-    bounded = _Bounded(
-        ScoredTerm(term, uint64(ALL_CLASSES), not lists.fields.are_all_searched),
-        weight,
-        BlockBounds(kept.of_blocks[start:end], drift),
-    )
-    champions = _kept_champions(lists, kept, bounded)
+    bounded = partial(_bounded, lists, kept, drift, term, weight)
+    champions = _kept_champions(lists, kept, term, bounded)
     if champions is not None:
         found = best_champions(champions, weight, lists.k1, allowed, k)
         if len(found[0]):
             return found
-    found = _best_of_term(lists.searched, bounded, allowed, k)
+    found = _best_of_term(lists.searched, bounded(), allowed, k)
     return found
 
 
-def _kept_champions(lists: TermLists, kept: Bounds, bounded: _Bounded) -> Champions | None:
+def _bounded(lists: TermLists, kept: Bounds, drift: float, term: int, weight: float) -> _Bounded:
+    """Return a term with its block bounds."""
+    start, end = make_block_bounds(lists, kept, term)
+    return _Bounded(
+        ScoredTerm(term, uint64(ALL_CLASSES), not lists.fields.are_all_searched),
+        weight,
+        BlockBounds(kept.of_blocks[start:end], drift),
+    )
+
+
+def _kept_champions(
+    lists: TermLists, kept: Bounds, term: int, bounded: Callable[[], _Bounded]
+) -> Champions | None:
     """Return the champions of a term, from its second search with the same tf norms on.
 
     They are found again when tf norms have changed, as after each write, so one search alone does
     not find them.
     """
-    term = bounded.term.term
     last = kept.champions.get(term)
     if last is None or last.fields() is not lists.fields:
         note_champions(lists, kept, term, None)
         return None
     if last.champions is None:
-        last = note_champions(lists, kept, term, Champions(*_champions(lists.searched, bounded)))
+        champions = Champions(*_champions(lists.searched, bounded()))
+        last = note_champions(lists, kept, term, champions)
     return last.champions
