@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers.servers.game_player import COMMANDS, GameQuery
+from common.process.glibc_malloc import configure_allocator
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -36,6 +37,7 @@ class Engine:
     """One opened partition."""
 
     def __init__(self, folder: Path) -> None:
+        configure_allocator()  # as a shard does
         partition = Partition.open(folder / "shard-0" / "index-1", 1, ShardSettings())
         self.snapshot = self.all = partition.newest
         self.description = f"segments: {len(self.snapshot.views)}"
