@@ -37,6 +37,7 @@ from shard.query.scoring.pinned_docs import (
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import (
+    find_text,
     match_among,
     match_text,
     match_to_sort,
@@ -223,13 +224,12 @@ def _match_query(
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
+    num_ranked = None if _needs_all_scores(request) else request.num_hits
     if is_scored_late and request.has_scores:
         found = ranked = match_to_sort(view, prepared, allowed)
-    elif is_scored_late:
-        found = ranked = match_text(view, prepared, allowed, 0).found
-        found.scorer = None
+    elif is_scored_late or num_ranked == 0:
+        found = ranked = find_text(view, prepared, allowed)
     else:
-        num_ranked = None if _needs_all_scores(request) else request.num_hits
         found, ranked = match_text(view, prepared, allowed, num_ranked)
     if request.is_boosted:
         ranked = boosted(snapshot, ranked, request)
@@ -243,7 +243,7 @@ def _match_query(
         return _MatchedView(found, ranked, {}, pins)
     # The second, wider match, for facets that leave out their own clauses.
     if request.min_score is None:
-        wider = match_text(view, prepared, base, 0).found
+        wider = find_text(view, prepared, base)
     else:
         scored = match_text(view, prepared, base, None).ranked
         wider = _at_least(boosted(snapshot, scored, request), request.min_score)

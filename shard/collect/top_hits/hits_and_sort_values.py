@@ -17,6 +17,7 @@ from shard.collect.top_hits.random_order import random_numbers
 from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.sort_columns import SortColumn, sort_column
 from shard.segment.doc_records_and_places import numbers_of
+from shard.segment.doc_sets import NO_DOCS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,8 +164,11 @@ def hits_of(
     return Hits(views, docs, places, records, scores)
 
 
+_NO_NUMBERS: Final = np.zeros(0, np.uint64)
+_NO_HITS: Final = Hits(np.zeros(0, np.int64), NO_DOCS, _NO_NUMBERS, _NO_NUMBERS, None)
+_NO_SCORED_HITS: Final = _NO_HITS._replace(scores=np.zeros(0))
+
+
 def no_hits(*, has_scores: bool) -> Hits:
     """Return no hits; their scores are missing unless there are scores."""
-    empty = np.zeros(0, np.uint64)
-    scores = np.zeros(0) if has_scores else None
-    return Hits(np.zeros(0, np.int64), np.zeros(0, np.uint32), empty, empty, scores)
+    return _NO_SCORED_HITS if has_scores else _NO_HITS

@@ -27,6 +27,7 @@ than the reading.
 from __future__ import annotations
 
 import itertools
+from operator import lt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -82,15 +83,18 @@ class PhraseTerms(NamedTuple):
     @property
     def only(self) -> list[int]:
         """By word, its only term; -1 if it has none or several."""
+        terms, ends = self.terms.tolist(), self.ends.tolist()
+        starts = [0, *ends[:-1]]
         return [
-            int(self.terms[start]) if end - start == 1 else -1
-            for start, end in itertools.pairwise([0, *self.ends.tolist()])
+            terms[start] if end - start == 1 else -1
+            for start, end in zip(starts, ends, strict=True)
         ]
 
     @property
     def has_all(self) -> bool:
         """Whether each word has a term."""
-        return all(start < end for start, end in itertools.pairwise([0, *self.ends.tolist()]))
+        ends = self.ends.tolist()
+        return all(map(lt, [0, *ends[:-1]], ends))
 
 
 @kernel

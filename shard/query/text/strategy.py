@@ -31,8 +31,6 @@ _FEW_TERMS: Final = 4
 class Ranking(Enum):
     """How the best hits of a query are found."""
 
-    NOTHING = "nothing"
-    """No hits are requested: all are only counted."""
     ONE_TERM = "one term"
     """Score the parts of its list whose bounds can reach the top."""
     SEVERAL_TERMS = "several terms"
@@ -82,27 +80,23 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
 
     Args:
         evaluation: of the query in a segment.
-        num_ranked: how many of the best hits to rank; None: all.
+        num_ranked: how many of the best hits to rank, at least 1; None: all.
     """
     prepared, query = evaluation.prepared, evaluation.query
     if num_ranked is None or not query.clauses or query.excluded:
         return Strategy(Ranking.SCORE_ALL, evaluation)
     if not prepared.needs_all:
-        return Strategy(_choose_for_some(evaluation, num_ranked), evaluation)
+        return Strategy(_choose_for_some(evaluation), evaluation)
     head = evaluation.up_to(prepared.best_tier)
-    if num_ranked == 0:
-        return Strategy(Ranking.NOTHING, head)
-    words = _kept_words(head)
-    if words is not None:
-        return Strategy(Ranking.KEPT_WORDS, head, words=words)
     singles = head.singles
-    if len(singles) == len(query.clauses):
-        if len(singles) > 1:
-            return Strategy(Ranking.SEVERAL_TERMS, head)
-        term = singles[0]
-        pruning = choose_pruning(head.lists, term.term, term.mask, num_ranked)
+    if len(query.clauses) == 1 and singles:
+        pruning = choose_pruning(head.lists, singles[0].term, singles[0].mask, num_ranked)
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)
+    elif (words := _kept_words(head)) is not None:
+        return Strategy(Ranking.KEPT_WORDS, head, words=words)
+    elif len(singles) == len(query.clauses):
+        return Strategy(Ranking.SEVERAL_TERMS, head)
     elif (weighed := _one_word(head, num_ranked)) is not None:
         return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
     return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
@@ -138,10 +132,8 @@ def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
     return weighed if is_faster else None
 
 
-def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
+def _choose_for_some(evaluation: Evaluation) -> Ranking:
     """Return how to find the best hits of a query that does not need every clause to match."""
-    if num_ranked == 0:
-        return Ranking.NOTHING
     if evaluation.query.is_leading:
         return Ranking.LEADING_WORDS
     if not evaluation.needs_one:

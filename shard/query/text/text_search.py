@@ -5,6 +5,9 @@
               ─▶ all: intersect, rarest first │ some: mark the hits, one cell for each
               ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
 
+Hits that are only counted (`find_text`) need none of this: the number of one term's is stored,
+those of several single terms, or of a phrase, are listed, and all others are marked in a bitset.
+
 The score of a hit is one float64 that orders everything:
 
     score = step · (worst tier of the query - worst tier of the hit)  +  Σ clauses + proximity
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from common.query_syntax_tree import Phrase
 from shard.query.matches import Matches
 from shard.query.proximity.proximity_ranking import in_reach_by_pairs
 from shard.query.pruning import kept_words
@@ -90,6 +94,25 @@ class BestHits(NamedTuple):
     totals: NDArray[np.int64]
     bitset: NDArray[np.uint64] | None = None
 
+    def all_of(self, view: SegmentView) -> Matches | None:
+        """Return all hits, without scores, if they are known."""
+        if self.docs is not None:
+            return Matches(view, docs=self.docs)
+        return None if self.bitset is None else Matches(view, bitset=self.bitset)
+
+
+def find_text(
+    view: SegmentView, prepared: PreparedQuery, allowed: NDArray[np.uint64] | None
+) -> Matches:
+    """Find the documents that match a text query, without scores.
+
+    The arguments are those of `match_text`.
+    """
+    if _matches_nothing(view, prepared):
+        return _nothing(view)
+    bits = NO_BITS if allowed is None else allowed
+    return _all_hits(view, Evaluation(view.segment, prepared), bits)
+
 
 def match_text(
     view: SegmentView,
@@ -103,7 +126,7 @@ def match_text(
         view: the segment; its deletions are ignored here, see `allowed`.
         prepared: the query.
         allowed: bitset of live documents that pass the filters; None: all documents.
-        num_ranked: how many of the best are wanted; None: all. If 0, a scorer scores some later.
+        num_ranked: how many of the best are wanted, at least 1; None: all.
     """
     if _matches_nothing(view, prepared):
         return TextMatch(_nothing(view), _nothing(view))
@@ -123,7 +146,9 @@ def match_to_sort(
     evaluation = Evaluation(view.segment, prepared)
     if prepared.needs_all and _has_few_hits(evaluation, allowed):
         return _match_text(view, evaluation, allowed, None).ranked
-    return _match_text(view, evaluation, allowed, 0).found
+    found = _all_hits(view, evaluation, NO_BITS if allowed is None else allowed)
+    found.scorer = partial(_score, evaluation)
+    return found
 
 
 def _has_few_hits(evaluation: Evaluation, allowed: NDArray[np.uint64] | None) -> bool:
@@ -154,9 +179,6 @@ def _match_text(
     """Do the work of `match_text` for a query that may match something."""
     prepared = evaluation.prepared
     match = _match_words(view, evaluation, allowed, num_ranked)
-    if num_ranked == 0:
-        match.found.scorer = partial(_score, evaluation)
-        return match
     whole = prepared.query.whole
     if not whole or match.found.count == 0:
         return match
@@ -243,12 +265,14 @@ def _match_words(
     strategy = choose_strategy(evaluation, num_ranked)
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
         best = best_hits(strategy, bits, num_ranked)
+        is_head = strategy.head is evaluation
+        found = best.all_of(view) if is_head else None
         # With fewer hits in the best tier, those of the others would have to be ranked as well.
-        is_all = best.docs is not None or best.bitset is not None
-        if len(best.ranked) >= num_ranked or (is_all and strategy.head is evaluation):
-            found = _all_hits(evaluation, strategy, best, view, bits)
+        if found is not None or len(best.ranked) >= num_ranked:
+            if found is None:
+                found = _all_hits(view, evaluation, bits)
             totals = best.totals
-            if strategy.head is not evaluation:
+            if not is_head:
                 prepared = evaluation.prepared
                 lead = prepared.ranks[evaluation.tier] - prepared.ranks[strategy.head.tier]
                 totals = totals + prepared.step * int(lead)
@@ -268,8 +292,6 @@ def _scored_matches(
 def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) -> BestHits:
     """Return the best hits of the best tier, scoring as few documents as the strategy says."""
     head = strategy.head
-    if strategy.ranking is Ranking.NOTHING:
-        return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
     if strategy.ranking is Ranking.BEST_TIER:
         result = match_all(head, Wanted.of(allowed))
         return BestHits(None, *_rank(head, (result.docs, result.scores), num_ranked))
@@ -312,37 +334,35 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
     )
 
 
-def _all_hits(
-    evaluation: Evaluation,
-    strategy: Strategy,
-    best: BestHits,
-    view: SegmentView,
-    allowed: NDArray[np.uint64],
-) -> Matches:
-    """Return all hits, without scores: listed already, a stored number, or counted from bitsets."""
-    head = strategy.head
-    if head is evaluation:
-        if best.docs is not None:
-            return Matches(view, docs=best.docs)
-        if best.bitset is not None:
-            return Matches(view, bitset=best.bitset)
-        if len(head.plans) == len(head.singles) == 1:
-            return _all_of_one(head, view, allowed)
+def _all_hits(view: SegmentView, evaluation: Evaluation, allowed: NDArray[np.uint64]) -> Matches:
+    """Return all hits, without scores: a stored number, a list, or a bitset."""
+    query, wanted = evaluation.query, Wanted.of(allowed)
+    if not query.clauses or query.excluded:
+        return Matches(view, docs=_match(evaluation, wanted)[0])
+    if evaluation.prepared.needs_all and len(evaluation.singles) == len(query.clauses):
+        return _all_of_terms(view, evaluation, wanted)
+    first = query.clauses[0]
+    if len(query.clauses) == 1 and isinstance(first.clause, Phrase):
+        found = evaluation.score(first.clause, first.weights, wanted)
+        return Matches(view, docs=found.docs)
     return Matches(view, bitset=mark_hits(evaluation, allowed))
 
 
-def _all_of_one(evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64]) -> Matches:
-    """Return the documents of one term; just their number, if it is stored and suffices."""
+def _all_of_terms(view: SegmentView, evaluation: Evaluation, wanted: Wanted) -> Matches:
+    """Return the wanted documents that have the single terms of all clauses.
+
+    Of one term, just their number, if it is stored and suffices.
+    """
 
     def list_docs() -> NDArray[np.uint32]:
-        wanted = Wanted.of(allowed)
         return evaluation.lists.match(evaluation.single_terms, wanted, is_scored=False)[0]
 
-    single = evaluation.singles[0]
-    count = None if len(allowed) else evaluation.lists.count(single.term, single.mask)
-    if count is None:
-        return Matches(view, docs=list_docs())
-    return Matches(view, count=count, list_docs=list_docs)
+    first, *others = evaluation.singles
+    if not others and not len(wanted.bits):
+        count = evaluation.lists.count(first.term, first.mask)
+        if count is not None:
+            return Matches(view, count=count, list_docs=list_docs)
+    return Matches(view, docs=list_docs())
 
 
 def _match(evaluation: Evaluation, wanted: Wanted) -> _ScoredHits:

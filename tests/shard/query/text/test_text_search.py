@@ -21,13 +21,14 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query_syntax_tree import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.query.bm25_statistics.segment_statistics import doc_freqs
+from shard.query.postings.term_lists import TermLists
 from shard.query.pruning import expanded_word_top_k, kept_words
 from shard.query.terms import kept_terms_of_docs
 from shard.query.text import text_search
 from shard.query.text.clause_evaluation import Evaluation
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
-from shard.query.text.text_search import match_among, match_text, match_to_sort
+from shard.query.text.text_search import find_text, match_among, match_text, match_to_sort
 from shard.segment.doc_sets import bitset_of, full_bitset
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
@@ -116,6 +117,28 @@ def test_among_some_documents_are_the_hits_of_all_with_the_same_scores(
     assert own.tolist() == [scores[doc] for doc in docs.tolist()]
 
 
+def test_hits_that_are_only_counted_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = FieldRegistry()
+    items = [{"a": text} for text in ("sea tide", "tide sea", "sea", "moon")]
+    view = SegmentView(make_segment(items, registry))
+
+    def count(shape: dict[str, Any], allowed: NDArray[np.uint64] | None = None) -> int:
+        query = make_query(shape, [view], [registry], len(items))
+        return find_text(view, PreparedQuery(query, registry, ENGLISH), allowed).count
+
+    sea, tide = Word("sea"), Word("tide")
+    with monkeypatch.context() as patch:
+        patch.setattr(TermLists, "match", None)  # the number of documents of one term is stored
+        assert count(all_of(sea, paths=("a",))) == 3
+    passing = bitset_of(np.array([1, 3], np.uint32), len(items))
+    assert count(all_of(sea, paths=("a",)), passing) == 1
+    unscored = mock.Mock(side_effect=AssertionError)
+    monkeypatch.setattr(text_search, "choose_strategy", unscored)
+    monkeypatch.setattr(text_search, "mark_hits", unscored)  # a bitset is as long as the segment
+    assert count(all_of(sea, tide, paths=("a",))) == 2
+    assert count(all_of(Phrase(("sea", "tide")), paths=("a",))) == 1
+
+
 BEGUN = st.sampled_from(("seal", "seam", "seat", "sear", "tide", "rain"))
 
 
@@ -145,15 +168,17 @@ def check_best(
             mock.patch.object(kept_terms_of_docs, "schedule", make_at_once),
         ):
             some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
-        assert some.found.count == len(passing)
-        assert some.found.docs.tolist() == passing
+            unscored = find_text(view, PreparedQuery(query, registry, ENGLISH), allowed)
+        for found in (some.found, unscored):
+            assert found.count == len(passing)
+            assert found.docs.tolist() == passing
         ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
         assert ranked == {doc: scores[doc] for doc in ranked}
         if best:
             assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
 
 
-@given(ITEMS, queries(), LISTS, st.integers(0, 4), st.integers(0, 2**10))
+@given(ITEMS, queries(), LISTS, st.integers(1, 4), st.integers(0, 2**10))
 def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_narrow(
     items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, num_ranked: int, mask: int
 ) -> None:
