@@ -24,7 +24,7 @@ make.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -98,10 +98,9 @@ class FrequentPairs(NamedTuple):
         """Bytes that they take."""
         return sum(array.nbytes for part in self.parts for array in part)
 
-    def pair(self, first: int, second: int) -> int | None:
-        """Return the number of a pair of terms; None unless both are frequent."""
-        a, b = self.words.get(first), self.words.get(second)
-        return None if a is None or b is None else a * len(self.words) + b
+    def pair(self, first: int, second: int) -> int:
+        """Return the number of a pair of frequent words."""
+        return self.words[first] * len(self.words) + self.words[second]
 
     def count(self, pair: int) -> int:
         """Return how many entries a pair has."""
@@ -440,13 +439,12 @@ def find_pair(segment: Segment, terms: Sequence[int]) -> Entries | None:
         a phrase of two words, they are its own. None if there is no such pair, or the lists are
         still to be made.
     """
-    known: FrequentPairs | None = PAIRS_CACHE.get(segment.uid)
-    neighbours = list(pairwise(terms))
-    if known is None:
-        words = _frequent_words(segment)
-        if any(first in words and second in words for first, second in neighbours):
-            BACKGROUND_TASKS.add((segment.uid, "frequent pairs"), segment, keep_frequent_pairs)
+    words = _frequent_words(segment)
+    pairs = [pair for pair in pairwise(terms) if pair[0] in words and pair[1] in words]
+    if not pairs:
         return None
-    numbers = [known.pair(first, second) for first, second in neighbours]
-    pairs = [number for number in numbers if number is not None]
-    return known.entries(min(pairs, key=known.count)) if pairs else None
+    known: FrequentPairs | None = PAIRS_CACHE.get(segment.uid)
+    if known is None:
+        BACKGROUND_TASKS.add((segment.uid, "frequent pairs"), segment, keep_frequent_pairs)
+        return None
+    return known.entries(min(starmap(known.pair, pairs), key=known.count))

@@ -84,17 +84,16 @@ class PhraseTerms(NamedTuple):
     def only(self) -> list[int]:
         """By word, its only term; -1 if it has none or several."""
         terms, ends = self.terms.tolist(), self.ends.tolist()
-        starts = [0, *ends[:-1]]
         return [
             terms[start] if end - start == 1 else -1
-            for start, end in zip(starts, ends, strict=True)
+            for start, end in itertools.pairwise([0, *ends])
         ]
 
     @property
     def has_all(self) -> bool:
         """Whether each word has a term."""
         ends = self.ends.tolist()
-        return all(map(lt, [0, *ends[:-1]], ends))
+        return all(map(lt, [0, *ends], ends))
 
 
 @kernel

@@ -88,18 +88,43 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
     if not prepared.needs_all:
         return Strategy(_choose_for_some(evaluation), evaluation)
     head = evaluation.up_to(prepared.best_tier)
-    singles = head.singles
-    if len(query.clauses) == 1 and singles:
-        pruning = choose_pruning(head.lists, singles[0].term, singles[0].mask, num_ranked)
-        if pruning is not None:
-            return Strategy(Ranking.ONE_TERM, head, pruning)
-    elif (words := _kept_words(head)) is not None:
+    if len(query.clauses) == 1:
+        strategy = _choose_for_one(head, num_ranked)
+    else:
+        strategy = _choose_for_several(head)
+    if strategy is None:
+        return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+    return strategy
+
+
+def _choose_for_one(head: Evaluation, num_ranked: int) -> Strategy | None:
+    """Return how to find the best hits of a query of one clause without scoring all, if at all."""
+    scored, single, num_entries = head.plans[0]
+    if single is not None:  # the best of a prefix list, too, are found by its bounds
+        pruning = choose_pruning(head.lists, single.term, single.mask, num_ranked)
+        return None if pruning is None else Strategy(Ranking.ONE_TERM, head, pruning)
+    word = scored.clause
+    if not isinstance(word, Word):
+        return None
+    kept = head.scored_word(scored)
+    if kept is not None:
+        return Strategy(Ranking.KEPT_WORDS, head, words=KeptAndSingleWords([kept], []))
+    if head.terms_to_read(word).phrases:
+        return None
+    weighed = head.weighed(word, scored.weights[0])
+    if not expanded_word_top_k.pays_off(head.fields, weighed, num_entries, num_ranked):
+        return None
+    return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
+
+
+def _choose_for_several(head: Evaluation) -> Strategy | None:
+    """Return how to find the best hits of several clauses without scoring all, if at all."""
+    words = _kept_words(head)
+    if words is not None:
         return Strategy(Ranking.KEPT_WORDS, head, words=words)
-    elif len(singles) == len(query.clauses):
+    if len(head.singles) == len(head.plans):
         return Strategy(Ranking.SEVERAL_TERMS, head)
-    elif (weighed := _one_word(head, num_ranked)) is not None:
-        return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
-    return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+    return None
 
 
 def _kept_words(head: Evaluation) -> KeptAndSingleWords | None:
@@ -107,8 +132,7 @@ def _kept_words(head: Evaluation) -> KeptAndSingleWords | None:
     words = KeptAndSingleWords([], [])
     for scored, single, _ in head.plans:
         kept = None
-        # The best of a prefix list alone are found by its bounds.
-        if single is None or (len(head.plans) > 1 and head.is_plain_prefix_list(single)):
+        if single is None or head.is_plain_prefix_list(single):
             kept = head.scored_word(scored)
         if kept is not None:
             words.kept.append(kept)
@@ -117,19 +141,6 @@ def _kept_words(head: Evaluation) -> KeptAndSingleWords | None:
         else:
             return None
     return words if words.kept else None
-
-
-def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
-    """Return the terms of a query of one word, if its best hits are found without scoring all."""
-    if len(head.plans) > 1:
-        return None
-    scored, _, num_entries = head.plans[0]
-    word = scored.clause
-    if not isinstance(word, Word) or head.terms_to_read(word).phrases:
-        return None
-    weighed = head.weighed(word, scored.weights[0])
-    is_faster = expanded_word_top_k.pays_off(head.fields, weighed, num_entries, num_ranked)
-    return weighed if is_faster else None
 
 
 def _choose_for_some(evaluation: Evaluation) -> Ranking:

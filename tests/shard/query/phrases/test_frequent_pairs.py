@@ -80,7 +80,6 @@ def test_pairs_are_where_two_words_are_adjacent(
         assert a is not None
         assert b is not None
         number = pairs.pair(a, b)
-        assert number is not None
         entries = pairs.entries(number)
         assert len(entries.docs) == pairs.count(number)
         rows = rows_of(entries, range(len(registry.paths)))
@@ -92,7 +91,8 @@ def test_pairs_are_where_two_words_are_adjacent(
     assert found == {key: n for key, n in expected.items() if "rare" not in key[:2]}
 
 
-def test_phrases_are_the_same_with_and_without_pairs() -> None:
+def test_phrases_are_the_same_with_and_without_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frequent_pairs, "DOCS_MIN", NUM_ITEMS)
     registry = FieldRegistry()
     segment = make_segment(make_items(8), registry)
     index = text_index(segment)
