@@ -24,7 +24,12 @@ from shard.collect.top_hits import segment_top_k
 from shard.process import shard_command
 from shard.query.filters import filter_only_matches
 from shard.query.phrases import frequent_pairs
-from shard.query.pruning import expanded_word_top_k, kept_words
+from shard.query.pruning import (
+    expanded_word_top_k,
+    kept_words,
+    score_bounds,
+    single_term_top_k,
+)
 from shard.query.terms import kept_terms_of_docs
 from shard.query.text import any_clause_top_k, clause_combination, text_search
 from shard.read import matching
@@ -48,7 +53,11 @@ THRESHOLDS: Final = (
     (any_clause_top_k, "_ENTRIES_MIN", 1),
     (kept_words, "ENTRIES_MIN", 1),
     (kept_words, "DEEP_HITS_MIN", 1),
+    (kept_words, "NUM_CHAMPIONS", 4),
+    (kept_words, "_CODES_MAX", 8),
     (kept_terms_of_docs, "TERMS_MIN", 1),
+    (single_term_top_k, "DEEP_HITS_MIN", 1),
+    (single_term_top_k, "_DEEP_FACTOR", 1),
     (expanded_word_top_k, "ENTRIES_MIN", 1),
     (expanded_word_top_k, "_ENTRIES_PER_HIT", 1),
     (prefix_lists, "ENTRIES_MIN", 12),
@@ -85,19 +94,28 @@ def _permutation_at_once(self: Permuted) -> Permutation | None:
     return known
 
 
-def _make_at_once(key: Hashable, owner: Segment, make: Callable[[Segment], None]) -> None:
-    """Do what is otherwise scheduled in the background."""
-    make(owner)
+class _AtOnce:
+    """Does what is otherwise scheduled in the background."""
+
+    @staticmethod
+    def add(key: Hashable, owner: Segment, make: Callable[[Segment], None]) -> None:
+        """Do it."""
+        make(owner)
 
 
-def lower() -> None:
-    """Lower all thresholds of this process."""
+def lower(assign: Callable[[object, str, object], None] = setattr) -> None:
+    """Lower all thresholds of this process.
+
+    Args:
+        assign: sets an attribute, so that a test can undo it.
+    """
     for module, name, value in THRESHOLDS:
         assert hasattr(module, name), name
-        setattr(module, name, value)
-    Permuted.permutation = _permutation_at_once  # type: ignore[method-assign]
-    kept_words.schedule = _make_at_once
-    kept_terms_of_docs.schedule = _make_at_once
+        assign(module, name, value)
+    assign(Permuted, "permutation", _permutation_at_once)
+    assign(kept_words, "schedule", _AtOnce.add)
+    assign(kept_terms_of_docs, "schedule", _AtOnce.add)
+    assign(score_bounds, "BACKGROUND_TASKS", _AtOnce)
 
 
 def run_shard(arguments: list[str]) -> None:

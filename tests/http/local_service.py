@@ -28,6 +28,7 @@ from tests.service import Client
 
 NUM_SHARDS = 2
 DEFAULTS = Settings()
+SHARD_DEFAULTS = ShardSettings(map_bytes_max=1 << 30)
 
 
 class LocalService:
@@ -48,28 +49,33 @@ def _fail(error: BaseException) -> None:
 
 @asynccontextmanager
 async def local_service(
-    data: Path, base: Settings = DEFAULTS, **limits: int
+    data: Path,
+    base: Settings = DEFAULTS,
+    *,
+    num_shards: int = NUM_SHARDS,
+    of_shards: ShardSettings = SHARD_DEFAULTS,
+    **limits: int,
 ) -> AsyncIterator[LocalService]:
     """Run shards and a coordinator on this event loop, with some settings and limits set."""
-    settings = replace(base, data_dir=data, shards=NUM_SHARDS)
+    settings = replace(base, data_dir=data, shards=num_shards)
     settings = replace(settings, limits=replace(settings.limits, **limits))
     async with AsyncExitStack() as stack:
         data_directory.create(data)
-        catalog = Catalog.open(data, NUM_SHARDS)
-        for shard in range(NUM_SHARDS):
+        catalog = Catalog.open(data, num_shards)
+        for shard in range(num_shards):
             folder = data_directory.shard_folder(data, shard)
             data_directory.create(folder)
             indexes = Indexes(
                 folder,
                 shard=shard,
-                num_shards=NUM_SHARDS,
-                settings=ShardSettings(map_bytes_max=1 << 30),
+                num_shards=num_shards,
+                settings=of_shards,
                 on_failure=_fail,
             )
             indexes.start()
             stack.push_async_callback(indexes.close)
             server = _make_server(
-                Identity(data, shard, NUM_SHARDS, "127.0.0.1", 0, None),
+                Identity(data, shard, num_shards, "127.0.0.1", 0, None),
                 indexes,
                 CatalogFollower(indexes, _fail),
                 slow_ms=0,

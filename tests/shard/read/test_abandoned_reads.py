@@ -16,9 +16,9 @@ from common.deadline import CALL_DEADLINE
 from common.errors import DeadlineExceeded, InvalidRequest
 from common.protocol.messages import SearchResponse
 from shard.read import corpus_statistics, searcher
+from tests import small_thresholds
 from tests.cluster.mixed_searches import MixedSearches
 from tests.http.local_service import LocalService, local_service
-from tests.small_thresholds import THRESHOLDS
 
 NUM_ITEMS = 200
 NUM_SEARCHES = 60
@@ -76,8 +76,7 @@ async def test_a_read_that_is_given_up_at_any_check_changes_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Read] = []
-    for module, name, value in THRESHOLDS:
-        monkeypatch.setattr(module, name, value)
+    small_thresholds.lower(monkeypatch.setattr)
     async with local_service(tmp_path / "data") as service:
         with monkeypatch.context() as patch:
             for module, name in ((searcher, "search"), (corpus_statistics, "statistics")):
