@@ -156,6 +156,15 @@ def test_under_other_tf_norms_the_word_is_read_again(segment: Segment) -> None:
         check(match_text(view, search.prepare(), None, 10), unkept(view, search, None), 10)
 
 
+def test_the_same_terms_in_another_tier_score_by_its_weight(segment: Segment) -> None:
+    view = SegmentView(segment)
+    completed = structs.replace(SEA[0], is_completed=True), {MatchKind.COMPLETION: 2.0}
+    for clause in (SEA, completed):
+        search = Search([TIDE, clause])
+        for _ in range(3):
+            check(match_text(view, search.prepare(), None, 10), unkept(view, search, None), 10)
+
+
 def test_lists_are_read_until_a_word_is_kept(
     segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
