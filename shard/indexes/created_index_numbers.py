@@ -17,6 +17,7 @@ from shard.storage.manifest import (
     ShardManifest,
     UnreadableManifest,
     read_manifest,
+    read_shard_manifest,
     write_manifest,
 )
 
@@ -53,12 +54,7 @@ class CreatedIndexes:
                 although there are indexes.
         """
         path = self._folder / SHARD_FILE
-        try:
-            manifest = read_manifest(path, ShardManifest)
-        except UnreadableManifest as error:
-            raise DataDirectoryError(
-                f"{path} cannot be read ({error}); restore it from a backup"
-            ) from error
+        manifest = read_shard_manifest(self._folder)
         if manifest is None:
             if any(self._folder.glob("index-*/data.mdb")):
                 raise DataDirectoryError(

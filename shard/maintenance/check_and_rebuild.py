@@ -52,11 +52,10 @@ from shard.storage.lmdb_codecs import number_key
 from shard.storage.lmdb_environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import (
     MANIFEST_FILE,
-    SHARD_FILE,
     IndexManifest,
-    ShardManifest,
     UnreadableManifest,
     read_manifest,
+    read_shard_manifest,
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
 from shard.storage.stored_documents import DocumentStore
@@ -343,10 +342,15 @@ def main(data_dir: Path, rebuild: bool, drops: bool) -> None:
     for folder in sorted(data_dir.glob("shard-*")):
         try:
             data_directory.acquire_lock(folder, wait_seconds=0)
-            manifest = read_manifest(folder / SHARD_FILE, ShardManifest)
-        except (DataDirectoryError, UnreadableManifest) as error:
+        except DataDirectoryError as error:
             print(f"facetd: {error}", file=sys.stderr)
             sys.exit(2)
+        try:
+            manifest = read_shard_manifest(folder)
+        except DataDirectoryError as error:
+            print(printable(f"{folder.name}: PROBLEM {error}"))
+            num_problems += 1
+            continue
         for number in () if manifest is None else manifest.indexes:
             index_folder = folder / f"index-{number}"
             if not drops or _drop_damaged(index_folder, settings):

@@ -54,8 +54,7 @@ from shard.storage.manifest import (
     FORMAT,
     SHARD_FILE,
     ShardManifest,
-    UnreadableManifest,
-    read_manifest,
+    read_shard_manifest,
     write_manifest,
 )
 from shard.storage.storage_errors import DamagedEnvironment, StorageFailure
@@ -172,7 +171,7 @@ def reshard(source: Path, target: Path, num_shards: int, settings: ShardSettings
         The number of items.
 
     Raises:
-        DataDirectoryError, UnreadableManifest: something is in use, missing, or damaged.
+        DataDirectoryError: something is in use, missing, or damaged.
         DamagedEnvironment, InternalError: stored items are damaged.
         OSError, StorageFull, StorageFailure: no room.
     """
@@ -228,7 +227,7 @@ def _read_manifests(source: Path) -> dict[Path, ShardManifest]:
         manifest = None
         if folder.is_dir():
             data_directory.acquire_lock(folder, wait_seconds=0)  # held until this process ends
-            manifest = read_manifest(folder / SHARD_FILE, ShardManifest)
+            manifest = read_shard_manifest(folder)
         if manifest is not None:
             if (manifest.shard, manifest.num_shards) != (shard, whole.shards):
                 raise DataDirectoryError(
@@ -313,7 +312,6 @@ def main(source: Path, target: Path, shards: int) -> None:
         reason = error.message
     except (
         DataDirectoryError,
-        UnreadableManifest,
         DamagedEnvironment,
         StorageFailure,
         SettingError,

@@ -31,6 +31,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from common.data_directory import DataDirectoryError
 from common.decode_errors import UNDECODABLE
 from common.durable_files import write_atomically
 
@@ -174,6 +175,22 @@ def read_manifest(path: Path | str, kind: type[T]) -> T | None:
         return manifest
     except UNDECODABLE as error:
         raise UnreadableManifest(f"{name}: {error}") from error
+
+
+def read_shard_manifest(folder: Path) -> ShardManifest | None:
+    """Read the manifest of a shard; None if there is none.
+
+    Raises:
+        DataDirectoryError: it is damaged; the message says what to do.
+        OSError: it cannot be read, which says nothing about its content.
+    """
+    path = folder / SHARD_FILE
+    try:
+        return read_manifest(path, ShardManifest)
+    except UnreadableManifest as error:
+        raise DataDirectoryError(
+            f"{path} cannot be read ({error}); restore it from a backup"
+        ) from error
 
 
 def _read(path: Path | str) -> bytes:

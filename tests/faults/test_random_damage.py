@@ -156,12 +156,8 @@ class Bench:
 
     def round(self) -> None:
         """Damage a file, start, and compare."""
-        data = self.service.data
-        shutil.rmtree(data)
-        shutil.copytree(self.pristine, data)
+        path, where = self.damaged()
         self.service.log_path.write_text("")
-        path = self._victim()
-        where = f"{path.relative_to(data)}: {damage(path, self.chance)}"
         self.service.start(wait=False)
         try:
             if self._is_refused():
@@ -171,6 +167,14 @@ class Bench:
         finally:
             self.service.kill_all()
             self.service.process = None
+
+    def damaged(self) -> tuple[Path, str]:
+        """Damage a file of a new copy of the directory; return its path, and what was done."""
+        data = self.service.data
+        shutil.rmtree(data)
+        shutil.copytree(self.pristine, data)
+        path = self._victim()
+        return path, f"{path.relative_to(data)}: {damage(path, self.chance)}"
 
     def _victim(self) -> Path:
         """Choose a kind of file, then one of that kind."""

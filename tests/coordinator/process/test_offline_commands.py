@@ -97,6 +97,22 @@ class TestCheck:
         assert checked.returncode == 1
         assert b"shard-1/shard.json is missing" in checked.stdout
 
+    def test_a_shard_whose_list_of_indexes_is_damaged(self, stopped: Path) -> None:
+        """The check ended there without a word on which shard it was, and on what helps."""
+        path = stopped / "shard-0" / "shard.json"
+        content = path.read_bytes()
+        path.write_bytes(content[:-5])
+        try:
+            checked = run_command("check", "--data-dir", str(stopped))
+            resharded = run_command("reshard", "--shards", "3", "--data-dir", str(stopped))
+        finally:
+            path.write_bytes(content)
+        what = f"{path} cannot be read (shard.json: checksum differs); restore it from a backup\n"
+        assert checked.returncode == resharded.returncode == 1
+        assert f"shard-0: PROBLEM {what}" in checked.stdout.decode()
+        assert b"shard-1/index-1: " in checked.stdout, "the other one is checked"
+        assert resharded.stderr.decode() == f"facetd: {what}"
+
     def test_a_check_that_does_not_come_to_its_end(
         self, stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
