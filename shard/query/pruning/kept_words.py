@@ -20,7 +20,7 @@ Both are made in the background; until then, lists are read.
 The documents of a word stay the same, its tfs only as long as the tf norms do: until the next
 write. Words whose terms fall into several tiers are kept without tfs: to be counted, not scored.
 
-Cost: 15 ns an entry, once; 1.5 bits for each document of the segment, and 2 bytes
+Cost: 12 ns an entry, once; 1.5 bits for each document of the segment, and 2 bytes
 for each of the word's.
 """
 
