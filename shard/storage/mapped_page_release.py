@@ -120,6 +120,7 @@ class PageBudget:
             self._release_segments(FilePart(ordinal, NUM_PARTS))
             if self._has_room():
                 return
+        self._others = self._most  # all parts are released: what is left are other files
 
     def _release_next(self) -> None:
         """Release the next part of stored items, and in some rounds that of segments."""

@@ -214,6 +214,21 @@ def test_columns_beyond_the_budget_go_back_at_once(data: Mapped, columns: Mapped
     assert _resident(data.path) == 0
 
 
+def test_libraries_that_grow_take_nothing_of_the_budget(
+    data: Mapped, columns: Mapped, tmp_path: Path
+) -> None:
+    """Their pages cannot be released: to try at each look would release what searches read."""
+    budget = Budget(data, columns, 4 * MIB)
+    library = Mapped(tmp_path / "library.so", 6 * MIB)
+    library.read(0, 6 * MIB)
+    assert budget.enforce()
+    data.read(0, 2 * MIB)
+    for _ in range(3):
+        assert not budget.enforce()
+    assert _resident(data.path) == 2 * MIB
+    library.mapping.close()
+
+
 def test_looks_are_frequent_only_while_pages_are_read(data: Mapped, columns: Mapped) -> None:
     budget = Budget(data, columns, 4 * MIB)
     for _ in range(10):
