@@ -231,11 +231,16 @@ def _champions_of(docs: U64Array, tfs: I64Array, k: int) -> tuple[U32Array, I64A
 
 
 @kernel
-def _encode(of_docs: I64Array) -> tuple[U16Array, I64Array]:
-    """Return which of the different tfs each document has, and these; none if they are too many."""
+def _encode(of_docs: I64Array, num_tfs_max: int) -> tuple[U16Array, I64Array]:
+    """Return which of the different tfs each document has, and these; none if they are too many.
+
+    Args:
+        of_docs: the tf of each document.
+        num_tfs_max: at most `_CODES_MAX`.
+    """
     slots = np.full(_SLOTS, -1, np.int32)
     codes = np.empty(len(of_docs), np.uint16)
-    tfs = np.empty(_CODES_MAX, np.int64)
+    tfs = np.empty(num_tfs_max, np.int64)
     num_tfs = 0
     for i in range(len(of_docs)):
         tf = of_docs[i]
@@ -243,7 +248,7 @@ def _encode(of_docs: I64Array) -> tuple[U16Array, I64Array]:
         while slots[slot] >= 0 and tfs[slots[slot]] != tf:
             slot = slot + 1 & _SLOTS - 1
         if slots[slot] < 0:
-            if num_tfs == _CODES_MAX:
+            if num_tfs == num_tfs_max:
                 return codes[:0], tfs[:0]
             slots[slot] = num_tfs
             tfs[num_tfs] = tf
@@ -378,7 +383,7 @@ def _keep(
     if weighed.tiers[0] == weighed.tiers[-1]:
         ranks = ranks_of(docs)
         of_docs = _sum_up(fields.lists, weighed, docs, ranks)
-        codes, tfs = _encode(of_docs)
+        codes, tfs = _encode(of_docs, _CODES_MAX)
         if len(tfs):
             postings = SummedPostings(docs, ranks, codes, tfs)
             champions = Champions(*_champions_of(docs, of_docs, NUM_CHAMPIONS))

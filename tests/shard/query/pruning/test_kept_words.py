@@ -227,8 +227,7 @@ def test_too_many_different_tfs_are_not_kept(
 ) -> None:
     view, search = SegmentView(segment), Search([TIDE, MISTYPED])
     everything = unkept(view, search, None)
-    encoded = kept_words._encode(np.arange(1 << 17))
-    monkeypatch.setattr(kept_words, "_encode", lambda _: encoded)
+    monkeypatch.setattr(kept_words, "_CODES_MAX", 3)
     for _ in range(3):
         check(match_text(view, search.prepare(), None, 10), everything, 10)
     assert choose_strategy(Evaluation(segment, search.prepare()), 10).ranking is Ranking.SCORE_ALL
@@ -239,9 +238,12 @@ def test_each_document_has_the_code_of_its_tf(num_tfs: int) -> None:
     rng = np.random.default_rng(3)
     different = np.unique(rng.integers(0, 1 << 61, num_tfs))
     of_docs = rng.permutation(np.concatenate((different, different[:100])))
-    codes, tfs = kept_words._encode(of_docs)
+    codes, tfs = kept_words._encode(of_docs, 1 << 16)
     assert tfs[codes].tolist() == of_docs.tolist()
     assert len(tfs) == len(different)
+    if num_tfs:
+        codes, tfs = kept_words._encode(of_docs, num_tfs - 1)
+        assert len(codes) == len(tfs) == 0
 
 
 def test_the_greatest_tfs_are_kept(segment: Segment) -> None:
