@@ -16,6 +16,7 @@ from common.protocol.messages import (
     SearchRequest,
     SortKey,
     StatisticsRequest,
+    TextQuery,
 )
 from shard.caches.derived_values import derived
 from shard.collect.facets.bucket_counts import all_ranges
@@ -74,10 +75,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             return True
     query = request.query
     if query is not None:
-        words = words_of(query.clauses, query.excluded)
-        absent = request.assumed_absent
-        num_others = 0 if absent is None else _num_others(absent)
-        if is_slow_text(snapshot, words, field_classes_of(snapshot), num_others):
+        if _is_slow_to_match(snapshot, query, request.assumed_absent):
             return True
         if query.whole and _is_slow_to_find(snapshot, (query.whole,)):
             return True
@@ -100,6 +98,18 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             if filter_bitsets.is_slow(snapshot, view, one.filter):
                 return True
     return False
+
+
+def _is_slow_to_match(
+    snapshot: Snapshot, query: TextQuery, absent: StatisticsRequest | None
+) -> bool:
+    """Return whether the words of a query, and what is counted along, likely take milliseconds."""
+    words = words_of(query.clauses)
+    num_needed = len(words) if query.required >= len(query.clauses) else 0
+    if query.excluded:
+        words += words_of((), query.excluded)
+    num_others = 0 if absent is None else _num_others(absent)
+    return is_slow_text(snapshot, words, field_classes_of(snapshot), num_others, num_needed)
 
 
 @derived
@@ -201,9 +211,9 @@ def _num_joint_keys(request: SearchRequest) -> int:
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
     """Return whether `statistics` is likely to take more than a few milliseconds."""
     classes = field_classes_of(snapshot)
-    return is_slow_text(
-        snapshot, list(request.words), classes, _num_others(request)
-    ) or _is_slow_to_find(snapshot, request.wholes)
+    return is_slow_text(snapshot, request.words, classes, _num_others(request)) or _is_slow_to_find(
+        snapshot, request.wholes
+    )
 
 
 def _is_slow_to_find(snapshot: Snapshot, wholes: Iterable[tuple[str, ...]]) -> bool:

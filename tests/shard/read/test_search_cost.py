@@ -26,7 +26,9 @@ from common.query_syntax_tree import (
     AllOf,
     And,
     AnyOf,
+    Clause,
     Contains,
+    Phrase,
     Range,
     Same,
     Under,
@@ -35,7 +37,7 @@ from common.query_syntax_tree import (
 from shard.collect.nested import element_order
 from shard.collect.top_hits import segment_top_k
 from shard.query.filters import filter_bitsets
-from shard.query.text import whole_field_matches
+from shard.query.text import text_cost, whole_field_matches
 from shard.read import corpus_statistics, search_cost, searcher
 from shard.segment.columns import geo_columns, grouping_keys, sort_columns, text_ordinal_columns
 from tests.shard.collect.top_hits.test_top_k import request
@@ -91,6 +93,36 @@ def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
     assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
     few = World([{"tags": "a"}] * 3).snapshot
     assert not search_cost.is_slow(few, request(distinct=Distinct("tags")))
+
+
+def test_words_that_must_all_match_take_what_the_rarest_one_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text_cost, "FAST_US", 100.0)
+    for name, value in (("_WORD_US", 0.0), ("_DOC_US", 9.0), ("_ENTRY_US", 1.0)):
+        monkeypatch.setattr(text_cost, name, value)
+    monkeypatch.setattr(text_cost, "_RAREST_ENTRY_US", 1.0)
+    texts = ["common often" + " rare" * (i < 10) for i in range(95)]
+    world = World([{"text": text} for text in texts], has_texts=True)
+    kinds = (1.0,) * NUM_MATCH_KINDS
+
+    def is_slow(*clauses: Clause, required: int = 2, excluded: tuple[Clause, ...] = ()) -> bool:
+        scored = tuple(
+            ScoredClause(one, (kinds,) * len(getattr(one, "words", "1"))) for one in clauses
+        )
+        fields = (FieldWeight("text", 1.0, 1.0),)
+        query = TextQuery(scored, required, False, excluded, fields, 0.9, 0.6, 0.0)
+        return search_cost.is_slow(world.snapshot, request(query=query))
+
+    rare, common, often = (Word(one, is_stemmed=False) for one in ("rare", "common", "often"))
+    assert not is_slow(rare, common)
+    assert not is_slow(rare, common, often, required=3)
+    assert not is_slow(Phrase(("common", "rare")), required=1)
+    assert is_slow(common, often)
+    assert is_slow(Phrase(("common", "often")), required=1)
+    assert is_slow(rare, common, often, required=1), "any of them"
+    assert is_slow(common, often, excluded=(rare,)), "the rarest is not among the hits' words"
+    assert not is_slow(common, required=1)
 
 
 def test_telling_apart_what_a_field_orders_takes_no_scores(
