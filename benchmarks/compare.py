@@ -6,11 +6,11 @@ Every peer loads the corpus and gets time to finish background work, then all ta
 open, (first round) compare results with the brute-force truth, run Q1-Q16 with one client and with
 sixteen, measure the processes' memory, close. The floor, the same HTTP stack without a search, is
 measured in every round. Result caches are off; tables show medians over the rounds, and of memory
-the most. Requests that fail are listed: they are in the medians. "facetd:4" is
-facetd with four shards, "facetd+cache" has its result cache on: its first requests fill it, so it
-shows the cost of repeated searches. "lucene:2" searches with two threads a query, as two shards do;
-"lucene+merged" has one segment. `--before CHECKOUT` takes another version of facetd along, in turns
-with this one.
+the most. Requests that fail are listed: they are in the medians. "facetd" has as many shards as by
+default on this machine, "facetd:4" four; "facetd+cache" has its result cache on: its first requests
+fill it, so it shows the cost of repeated searches. "lucene:2" searches with two threads a query, as
+two shards do; "lucene+merged" has one segment. `--before CHECKOUT` takes another version of facetd
+along, in turns with this one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from benchmarks.peers.base import NotInstalled, Peer
 from benchmarks.peers.facetd import Facetd
 from benchmarks.queries import CLASSES, Query, make_queries
 from benchmarks.truth import Truth, TruthTeller, TypoRule, differences
+from coordinator.settings import SHARDS_DEFAULT
 
 NUM_CLIENTS = 16
 CHECKED_QUERIES = 60
@@ -392,12 +393,12 @@ def compare(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         except NotInstalled as missing:
             _say(f"left out: {missing}")
             continue
-        peers[name], found[name] = peer, Result(peer.title)
+        peers[name], found[name] = peer, Result(peer.description)
+    num_shards = getattr(peers.get("facetd"), "num_shards", SHARDS_DEFAULT)
     if options.before is not None:
-        peer = peers[BEFORE] = Facetd(options.items, checkout=options.before)
+        peer = Facetd(options.items, num_shards=num_shards, checkout=options.before)
         peer.folder = peer.folder.with_name(f"{peer.folder.name}-before")
-        found[BEFORE] = Result(f"facetd of {options.before}")
-    num_shards = getattr(peers.get("facetd"), "num_shards", 2)
+        peers[BEFORE], found[BEFORE] = peer, Result(f"facetd of {options.before}")
     for load_round in range(options.load_rounds):
         for name, peer in peers.items():
             loaded = _load_or_reuse(peer, workload, reuses=options.reuse and load_round == 0)

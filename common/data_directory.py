@@ -57,6 +57,7 @@ HASH: Final = "xxh64"
 LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a previous owner that is about to end."""
 
+_SHARD_PREFIX: Final = "shard-"
 _PID_BYTES: Final = 15
 """Fixed, so that the file can be overwritten on a disk without a free block."""
 
@@ -116,7 +117,7 @@ def analytics_folder(data: Path) -> Path:
 
 def shard_folder(data: Path, shard: int) -> Path:
     """Return the folder of one shard."""
-    return data / f"shard-{shard}"
+    return data / f"{_SHARD_PREFIX}{shard}"
 
 
 @contextlib.contextmanager
@@ -234,6 +235,18 @@ def check_manifest(data: Path, num_shards: int) -> Manifest | None:
             "version that made the data, or restore them from a backup"
         )
     return manifest
+
+
+def repartition_if_empty(data: Path, num_shards: int) -> None:
+    """Take another number of shards if none of them has data yet, as after a first key was made.
+
+    Only for a service whose shards are all in this directory, which it owns, before they start.
+    """
+    manifest = read_manifest(data)
+    if manifest is None or manifest.shards == num_shards:
+        return
+    if not any(data.glob(f"{_SHARD_PREFIX}*")):
+        write_manifest(data, num_shards, manifest.created_by)
 
 
 def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from common import data_directory
 from common.limits import Limits
@@ -56,6 +56,18 @@ _OTHER_VARIABLES = frozenset(
 _TEST_PREFIX = f"{ENVIRONMENT_PREFIX}TEST_"
 
 _DATA_DIR = Path("facetd-data")
+SHARDS_MAX: Final = 64
+
+
+def shards_for(num_cores: int) -> int:
+    """Return how many shards use some cores well: half as many.
+
+    The coordinator takes as much processor time for a cheap search as all shards together.
+    """
+    return min(max(num_cores // 2, 1), SHARDS_MAX)
+
+
+SHARDS_DEFAULT: Final = shards_for(len(os.sched_getaffinity(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +88,12 @@ class Settings:
         3000, "port", "port of the HTTP API; 0 picks a free one", at_least=0, at_most=65_535
     )
     shards: int = setting(
-        min(os.cpu_count() or 1, 64),
+        SHARDS_DEFAULT,
         "processes",
         "shard processes that the data is partitioned over; fixed once the data directory "
         "exists, which then decides the default (change it with facetd reshard)",
         at_least=1,
-        at_most=64,
+        at_most=SHARDS_MAX,
     )
     coordinators: int = setting(
         1,

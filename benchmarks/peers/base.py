@@ -51,6 +51,11 @@ class Peer:
         self.client = HttpClient(self.port)
         self.running: Running | None = None
 
+    @property
+    def description(self) -> str:
+        """The title, with what was chosen for this one."""
+        return self.title
+
     # --- for adapters
 
     def check_installed(self) -> None:

@@ -14,6 +14,7 @@ from benchmarks.http_client import JSON, TEXT, HttpRequest
 from benchmarks.peers.base import Peer, read_items
 from benchmarks.queries import CLASSES, Query
 from benchmarks.truth import Answer, TypoRule
+from coordinator.settings import SHARDS_DEFAULT
 
 INDEX = "shop"
 
@@ -39,7 +40,7 @@ class Facetd(Peer):
         num_items: int,
         home: Path | None = None,
         *,
-        num_shards: int = 2,
+        num_shards: int = SHARDS_DEFAULT,
         caches_results: bool = False,
         checkout: Path | None = None,
     ) -> None:
@@ -48,7 +49,7 @@ class Facetd(Peer):
         Args:
             num_items: of the corpus.
             home: of everything that measuring needs; as configured if None.
-            num_shards: of the service.
+            num_shards: of the service; by default as many as it has on this machine.
             caches_results: whether it keeps whole responses.
             checkout: of another version to run, with its environment in `.venv`; None: this one.
         """
@@ -61,6 +62,11 @@ class Facetd(Peer):
         """Words in front of the command, as of a program that limits the ones it starts."""
         self.serve_options: tuple[str, ...] = ()
         """Further options of the command."""
+
+    @property
+    def description(self) -> str:
+        """The title, with the number of shards."""
+        return f"{self.title}, shards: {self.num_shards}"
 
     def start_service(self) -> None:
         """Start the service on the folder, whatever is in it."""

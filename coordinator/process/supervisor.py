@@ -205,6 +205,8 @@ class Supervisor:
             check_start(settings)
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
+            if not settings.log_url:
+                data_directory.repartition_if_empty(settings.data_dir, settings.all_shards)
             data_directory.check_manifest(settings.data_dir, settings.all_shards)
             with data_directory.start_explained(settings.data_dir):
                 data_directory.read_or_create_secret(settings.data_dir)

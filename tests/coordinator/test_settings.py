@@ -12,7 +12,7 @@ import pytest
 from common import data_directory
 from common.setting_conversion import SettingError
 from coordinator import settings as settings_module
-from coordinator.settings import all_names, load, unknown_variables
+from coordinator.settings import all_names, load, shards_for, unknown_variables
 
 
 def test_defaults_need_nothing() -> None:
@@ -244,6 +244,14 @@ def test_settings_of_placed_shards_must_fit_each_other(
 ) -> None:
     with pytest.raises(SettingError, match=re.escape(message)):
         load({**PLACED, **changes}, {})
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "num_shards"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (200, 64)]
+)
+def test_shards_take_half_of_the_cores(num_cores: int, num_shards: int) -> None:
+    assert shards_for(num_cores) == num_shards
+    assert load({}, {})[0].shards == shards_for(len(os.sched_getaffinity(0)))
 
 
 def test_the_data_say_how_many_shards_unless_a_number_is_given(tmp_path: Path) -> None:
