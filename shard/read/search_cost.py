@@ -75,7 +75,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             return True
     query = request.query
     if query is not None:
-        if _is_slow_to_match(snapshot, query, request.assumed_absent):
+        if _is_slow_to_match(snapshot, request, query):
             return True
         if query.whole and _is_slow_to_find(snapshot, (query.whole,)):
             return True
@@ -100,16 +100,29 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     return False
 
 
-def _is_slow_to_match(
-    snapshot: Snapshot, query: TextQuery, absent: StatisticsRequest | None
-) -> bool:
+def _is_slow_to_match(snapshot: Snapshot, request: SearchRequest, query: TextQuery) -> bool:
     """Return whether the words of a query, and what is counted along, likely take milliseconds."""
+    absent = request.assumed_absent
     words = words_of(query.clauses)
     num_needed = len(words) if query.required >= len(query.clauses) else 0
     if query.excluded:
         words += words_of((), query.excluded)
     num_others = 0 if absent is None else _num_others(absent)
-    return is_slow_text(snapshot, words, field_classes_of(snapshot), num_others, num_needed)
+    return is_slow_text(
+        snapshot,
+        words,
+        field_classes_of(snapshot),
+        num_others,
+        num_needed,
+        is_best_only=_wants_best_only(request),
+    )
+
+
+def _wants_best_only(request: SearchRequest) -> bool:
+    """Return whether of the hits only the best by score are wanted, and their number."""
+    others = request.sort or request.filters or request.pins or request.ids or request.distinct
+    counts = request.facets or request.ranges or request.value_statistics or request.cube
+    return not (others or counts or request.is_boosted or request.min_score is not None)
 
 
 @derived

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,23 +96,30 @@ def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
     assert not search_cost.is_slow(few, request(distinct=Distinct("tags")))
 
 
+def _query(*clauses: Clause, required: int = 2, excluded: tuple[Clause, ...] = ()) -> TextQuery:
+    kinds = (1.0,) * NUM_MATCH_KINDS
+    scored = tuple(ScoredClause(one, (kinds,) * len(getattr(one, "words", "1"))) for one in clauses)
+    fields = (FieldWeight("text", 1.0, 1.0),)
+    return TextQuery(scored, required, False, excluded, fields, 0.9, 0.6, 0.0)
+
+
+def _world_of_words(monkeypatch: pytest.MonkeyPatch, deleted: frozenset[int]) -> World:
+    """Return 95 items, of which each entry that is read costs a hundredth of what is fast."""
+    costs = {"FAST_US": 100.0, "_WORD_US": 0.0, "_DOC_US": 9.0, "_BOUND_US": 0.1}
+    for name, value in (costs | {"_ENTRY_US": 1.0, "_RAREST_ENTRY_US": 1.0}).items():
+        monkeypatch.setattr(text_cost, name, value)
+    texts = ["common often" + " rare" * (i < 10) for i in range(95)]
+    items: list[Item] = [{"text": text, "year": 1} for text in texts]
+    return World(items, has_texts=True, deleted=deleted)
+
+
 def test_words_that_must_all_match_take_what_the_rarest_one_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(text_cost, "FAST_US", 100.0)
-    for name, value in (("_WORD_US", 0.0), ("_DOC_US", 9.0), ("_ENTRY_US", 1.0)):
-        monkeypatch.setattr(text_cost, name, value)
-    monkeypatch.setattr(text_cost, "_RAREST_ENTRY_US", 1.0)
-    texts = ["common often" + " rare" * (i < 10) for i in range(95)]
-    world = World([{"text": text} for text in texts], has_texts=True)
-    kinds = (1.0,) * NUM_MATCH_KINDS
+    world = _world_of_words(monkeypatch, frozenset())
 
     def is_slow(*clauses: Clause, required: int = 2, excluded: tuple[Clause, ...] = ()) -> bool:
-        scored = tuple(
-            ScoredClause(one, (kinds,) * len(getattr(one, "words", "1"))) for one in clauses
-        )
-        fields = (FieldWeight("text", 1.0, 1.0),)
-        query = TextQuery(scored, required, False, excluded, fields, 0.9, 0.6, 0.0)
+        query = _query(*clauses, required=required, excluded=excluded)
         return search_cost.is_slow(world.snapshot, request(query=query))
 
     rare, common, often = (Word(one, is_stemmed=False) for one in ("rare", "common", "often"))
@@ -122,7 +130,30 @@ def test_words_that_must_all_match_take_what_the_rarest_one_takes(
     assert is_slow(Phrase(("common", "often")), required=1)
     assert is_slow(rare, common, often, required=1), "any of them"
     assert is_slow(common, often, excluded=(rare,)), "the rarest is not among the hits' words"
-    assert not is_slow(common, required=1)
+
+
+def test_the_best_hits_of_one_word_take_the_bounds_of_its_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = _world_of_words(monkeypatch, frozenset())
+    monkeypatch.setattr(text_cost, "_ENTRY_US", 1.1)
+
+    def is_slow(word: str, **changes: Any) -> bool:
+        query = _query(Word(word, is_stemmed=False), required=1)
+        return search_cost.is_slow(world.snapshot, request(query=query, **changes))
+
+    assert not is_slow("common")
+    changes: list[dict[str, Any]] = [
+        {"sort": (SortKey("year"),)},
+        {"facets": (FacetRequest("tags", False, 0),)},
+        {"filters": (FilterClause(Range("year", 0)),)},
+        {"min_score": 1.0},
+    ]
+    assert [is_slow("rare", **one) for one in changes] == [False] * 4
+    assert [is_slow("common", **one) for one in changes] == [True] * 4
+    world = _world_of_words(monkeypatch, frozenset({0}))
+    monkeypatch.setattr(text_cost, "_ENTRY_US", 1.1)
+    assert is_slow("common"), "the number of hits is not that of the list"
 
 
 def test_telling_apart_what_a_field_orders_takes_no_scores(
