@@ -120,6 +120,11 @@ def shard_folder(data: Path, shard: int) -> Path:
     return data / f"{_SHARD_PREFIX}{shard}"
 
 
+def has_shards(data: Path) -> bool:
+    """Return whether some shard has data here."""
+    return any(data.glob(f"{_SHARD_PREFIX}*"))
+
+
 @contextlib.contextmanager
 def start_explained(data: Path) -> Iterator[None]:
     """Report what the system refused at a start in one line that says what to do.
@@ -235,18 +240,6 @@ def check_manifest(data: Path, num_shards: int) -> Manifest | None:
             "version that made the data, or restore them from a backup"
         )
     return manifest
-
-
-def repartition_if_empty(data: Path, num_shards: int) -> None:
-    """Take another number of shards if none of them has data yet, as after a first key was made.
-
-    Only for a service whose shards are all in this directory, which it owns, before they start.
-    """
-    manifest = read_manifest(data)
-    if manifest is None or manifest.shards == num_shards:
-        return
-    if not any(data.glob(f"{_SHARD_PREFIX}*")):
-        write_manifest(data, num_shards, manifest.created_by)
 
 
 def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:

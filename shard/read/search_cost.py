@@ -26,6 +26,7 @@ from shard.collect.facets.tree_counts import needs_nodes
 from shard.collect.grouping.distinct_hits import num_values_at_hand
 from shard.collect.nested.element_order import needs_element_order
 from shard.query.filters import filter_bitsets
+from shard.query.pruning.single_term_top_k import DEEP_HITS_MIN
 from shard.query.scoring import boosting
 from shard.query.spelling.completions_and_near_spellings import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
@@ -119,10 +120,12 @@ def _is_slow_to_match(snapshot: Snapshot, request: SearchRequest, query: TextQue
 
 
 def _wants_best_only(request: SearchRequest) -> bool:
-    """Return whether of the hits only the best by score are wanted, and their number."""
+    """Return whether of the hits only some of the best by score are wanted, and their number."""
     others = request.sort or request.filters or request.pins or request.ids or request.distinct
     counts = request.facets or request.ranges or request.value_statistics or request.cube
-    return not (others or counts or request.is_boosted or request.min_score is not None)
+    if others or counts or request.is_boosted or request.min_score is not None:
+        return False
+    return request.num_hits < DEEP_HITS_MIN and not (request.after or request.wants_explanation)
 
 
 @derived

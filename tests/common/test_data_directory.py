@@ -10,19 +10,10 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 
-import msgspec
 import pytest
 
 from common import data_directory
-from common.data_directory import (
-    DataDirectoryError,
-    acquire_lock,
-    read_manifest,
-    read_or_create_secret,
-    repartition_if_empty,
-    shard_folder,
-    write_manifest,
-)
+from common.data_directory import DataDirectoryError, acquire_lock, read_or_create_secret
 from common.disk_errors import explaining_disk_failure
 from common.durable_files import remove_unfinished_writes
 from common.errors import InternalError, StorageFull, Unavailable
@@ -181,14 +172,3 @@ def test_what_the_system_refuses_is_told_by_its_cause(
 ) -> None:
     with pytest.raises(expected, match=message), explaining_disk_failure("nothing was written"):
         raise OSError(number, os.strerror(number))
-
-
-def test_the_number_of_shards_changes_only_as_long_as_none_has_data(tmp_path: Path) -> None:
-    repartition_if_empty(tmp_path, 3)
-    assert read_manifest(tmp_path) is None, "nothing was made yet"
-    made = write_manifest(tmp_path, 1, "test")
-    repartition_if_empty(tmp_path, 2)
-    assert read_manifest(tmp_path) == msgspec.structs.replace(made, shards=2)
-    shard_folder(tmp_path, 0).mkdir()
-    repartition_if_empty(tmp_path, 3)
-    assert read_manifest(tmp_path) == msgspec.structs.replace(made, shards=2)
