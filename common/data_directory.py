@@ -57,7 +57,6 @@ HASH: Final = "xxh64"
 LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a previous owner that is about to end."""
 
-_SHARD_PREFIX: Final = "shard-"
 _PID_BYTES: Final = 15
 """Fixed, so that the file can be overwritten on a disk without a free block."""
 
@@ -117,12 +116,7 @@ def analytics_folder(data: Path) -> Path:
 
 def shard_folder(data: Path, shard: int) -> Path:
     """Return the folder of one shard."""
-    return data / f"{_SHARD_PREFIX}{shard}"
-
-
-def has_shards(data: Path) -> bool:
-    """Return whether some shard has data here."""
-    return any(data.glob(f"{_SHARD_PREFIX}*"))
+    return data / f"shard-{shard}"
 
 
 @contextlib.contextmanager

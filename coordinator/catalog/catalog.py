@@ -133,8 +133,14 @@ class Catalog:
         self.activate()
 
     @classmethod
-    def open(cls, data: Path, num_shards: int) -> Catalog:
+    def open(cls, data: Path, num_shards: int, *, decides_shards: bool = True) -> Catalog:
         """Open the catalog of a data directory that this process owns; create it if it is new.
+
+        Args:
+            data: the directory.
+            num_shards: that it is partitioned over.
+            decides_shards: whether a new directory is partitioned so from now on; else the next one
+                to open it decides.
 
         Raises:
             DataDirectoryError: the directory belongs to a different number of shards, was written
@@ -152,7 +158,8 @@ class Catalog:
                 ) from None
             state = CatalogState()
             file.replace(state)
-        if manifest is None or manifest.min_reader < data_directory.MIN_READER:
+        is_old = manifest is not None and manifest.min_reader < data_directory.MIN_READER
+        if is_old or (manifest is None and decides_shards):
             # Written last, so that a directory with a manifest is complete. In one of an older
             # format this program writes what older ones cannot read, so they must refuse it.
             data_directory.write_manifest(data, num_shards, f"facetd {program_version()}")

@@ -29,6 +29,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from common import data_directory
 from common.chunked_file_io import write_all
 from common.data_directory import DataDirectoryError
 from common.decode_errors import UNDECODABLE
@@ -192,6 +193,19 @@ def read_state(path: Path) -> CatalogState:
         FileNotFoundError: it does not exist.
     """
     return _read(path).state
+
+
+def holds_data(data: Path) -> bool:
+    """Return whether a data directory has data: a service's, or a key made before its first start.
+
+    Raises:
+        DataDirectoryError: manifest or catalog are damaged, or were written by a newer program.
+    """
+    if data_directory.read_manifest(data) is not None:
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        return read_state(data_directory.catalog_path(data)).revision > 0
+    return False
 
 
 def _read(path: Path) -> _Read:

@@ -1,17 +1,13 @@
 """What a start is refused for before anything is made or started.
 
 The processes find the same, each for itself; but by then shards have opened their data, which may
-have taken minutes, and the reason is one of many lines. One thing is not refused: another number of
-shards than a directory was made with, if nothing is partitioned yet.
+have taken minutes, and the reason is one of many lines.
 """
 
 from __future__ import annotations
 
-import contextlib
-
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from coordinator.catalog.catalog_file import read_state
 from coordinator.http.libraries_of_traces import check_installed
 from coordinator.http.security.listening_without_api_keys import check_stored_keys
 from coordinator.settings import Settings
@@ -51,22 +47,3 @@ def check_log(settings: Settings) -> None:
             f"{data} follows the log of several hosts: start with --log, or, to go on "
             "with this host alone, remove replica.json from it"
         )
-
-
-def repartition_if_empty(settings: Settings) -> None:
-    """Take another number of shards if nothing was partitioned, as after a first key was made.
-
-    Only before the shards start, by the owner of a directory that has all of them.
-
-    Raises:
-        DataDirectoryError: manifest or catalog are damaged, or were written by a newer program.
-    """
-    data = settings.data_dir
-    manifest = data_directory.read_manifest(data)
-    if manifest is None or manifest.shards == settings.all_shards:
-        return
-    if settings.log_url or data_directory.has_shards(data):
-        return
-    with contextlib.suppress(FileNotFoundError):  # said when the catalog is opened
-        if read_state(data_directory.catalog_path(data)).next_number == 1:
-            data_directory.write_manifest(data, settings.all_shards, manifest.created_by)

@@ -51,7 +51,7 @@ from coordinator.process.port_conflict import (
     port_holder,
     port_taken,
 )
-from coordinator.process.refused_starts import check_start, repartition_if_empty
+from coordinator.process.refused_starts import check_start
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.host.replica_file import arriving_shards, shards_to_run
 from coordinator.settings import Settings
@@ -205,7 +205,6 @@ class Supervisor:
             check_start(settings)
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
-            repartition_if_empty(settings)
             data_directory.check_manifest(settings.data_dir, settings.all_shards)
             with data_directory.start_explained(settings.data_dir):
                 data_directory.read_or_create_secret(settings.data_dir)

@@ -241,8 +241,10 @@ def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
     Raises:
         ClientError: there is neither.
     """
+    from coordinator.catalog.catalog_file import holds_data
+
     is_named = service.has("data_dir") or bool(os.environ.get("FACETD_DATA_DIR"))
-    if is_named or data_directory.read_manifest(settings.data_dir) is not None:
+    if is_named or holds_data(settings.data_dir):
         return True
     client = service.client()
     try:
@@ -260,7 +262,8 @@ def _is_offline(service: ConnectionOptions, settings: Settings) -> bool:
 def _create_offline(settings: Settings, document: dict[str, Any]) -> None:
     """Create a key in the catalog of a service that is not running.
 
-    It is printed before it counts: one whose secret is lost would lock its owner out.
+    It is printed before it counts: one whose secret is lost would lock its owner out. Of a new
+    directory, the service that starts on it decides the number of shards.
     """
     from coordinator.catalog.catalog import Catalog
     from coordinator.http.security.api_keys import add_key, stored_keys
@@ -279,7 +282,7 @@ def _create_offline(settings: Settings, document: dict[str, Any]) -> None:
                     "the keys are made on all of them"
                 )
             num_shards = settings.shards if manifest is None else manifest.shards
-            catalog = Catalog.open(settings.data_dir, num_shards)
+            catalog = Catalog.open(settings.data_dir, num_shards, decides_shards=False)
             if not document["actions"]:
                 document["actions"] = ["search"] if stored_keys(catalog) else list(ACTIONS)
             await add_key(catalog, document, settings.limits, tell=tell)

@@ -30,6 +30,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.setting_conversion import SettingError
+from coordinator.catalog.catalog_file import holds_data
 from coordinator.http.security.listening_without_api_keys import UnsafeAddress, unsafe_address
 from coordinator.process.joining.log_checks import (
     CannotJoin,
@@ -109,7 +110,7 @@ async def _join(settings: Settings) -> None:
     """
     data = settings.data_dir
     replica = read_replica(data)
-    has_data = data_directory.read_manifest(data) is not None
+    has_data = holds_data(data)
     stream = _stream(settings)
     try:
         try:

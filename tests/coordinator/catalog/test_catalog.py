@@ -22,7 +22,7 @@ from coordinator.catalog import catalog as catalog_module
 from coordinator.catalog import catalog_file
 from coordinator.catalog.catalog import Catalog
 from coordinator.catalog.catalog_difference import StateChange, difference
-from coordinator.catalog.catalog_file import CatalogInDoubt, read_state
+from coordinator.catalog.catalog_file import CatalogInDoubt, holds_data, read_state
 from coordinator.catalog.catalog_state import CatalogState, StoredIndex
 
 
@@ -210,6 +210,26 @@ def test_another_number_of_shards_is_refused_with_the_way_out(tmp_path: Path) ->
     assert "made with 4 shards" in str(caught.value)
     assert "--shards 4" in str(caught.value)
     assert "facetd reshard" in str(caught.value)
+
+
+async def test_a_catalog_that_does_not_decide_the_shards_leaves_them_to_the_next(
+    tmp_path: Path,
+) -> None:
+    """Such as that of a key which is made before the first start."""
+    Catalog.open(tmp_path, 1, decides_shards=False)
+    assert not holds_data(tmp_path), "as after a crash before the manifest"
+    catalog = Catalog.open(tmp_path, 1, decides_shards=False)
+    await catalog.change(lambda state: state.with_section("keys", {"k": {"a": 1}}))
+    assert holds_data(tmp_path)
+    assert Catalog.open(tmp_path, 2).section("keys") == {"k": {"a": 1}}
+    with pytest.raises(DataDirectoryError, match="made with 2 shards"):
+        Catalog.open(tmp_path, 1, decides_shards=False)
+
+
+def test_a_directory_holds_data_from_its_manifest_on(tmp_path: Path) -> None:
+    assert not holds_data(tmp_path)
+    Catalog.open(tmp_path, 2)
+    assert holds_data(tmp_path)
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
