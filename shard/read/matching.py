@@ -224,7 +224,7 @@ def _match_query(
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
-    num_ranked = None if _needs_all_scores(request) else request.num_hits
+    num_ranked = None if needs_all_scores(request) else request.num_hits
     if is_scored_late and request.has_scores:
         found = ranked = match_to_sort(view, prepared, allowed)
     elif is_scored_late or num_ranked == 0:
@@ -252,7 +252,7 @@ def _match_query(
     return _MatchedView(found, ranked, leave_out_each(view, wider.docs, groups), pins)
 
 
-def _needs_all_scores(request: SearchRequest) -> bool:
+def needs_all_scores(request: SearchRequest) -> bool:
     """Return whether the scores of the best hits do not suffice."""
     return bool(
         request.sort
@@ -285,8 +285,7 @@ def _needs_few(request: SearchRequest) -> bool:
     """Return whether some of the first hits in order suffice: nothing needs all, or later ones."""
     if request.wants_total or not request.num_hits or request.after or request.pins:
         return False
-    counts = request.facets or request.ranges or request.value_statistics or request.cube
-    return request.distinct is None and not counts
+    return request.distinct is None and not request.has_counts
 
 
 def _first_by_key(

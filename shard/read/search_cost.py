@@ -32,6 +32,7 @@ from shard.query.spelling.completions_and_near_spellings import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text.whole_field_matches import is_slow_to_find
 from shard.read.field_classes_of_snapshot import field_classes_of
+from shard.read.matching import needs_all_scores
 from shard.segment.columns.geo_columns import geo_column
 from shard.segment.columns.sort_columns import needs_column
 
@@ -121,11 +122,10 @@ def _is_slow_to_match(snapshot: Snapshot, request: SearchRequest, query: TextQue
 
 def _wants_best_only(request: SearchRequest) -> bool:
     """Return whether of the hits only some of the best by score are wanted, and their number."""
-    others = request.sort or request.filters or request.pins or request.ids or request.distinct
-    counts = request.facets or request.ranges or request.value_statistics or request.cube
-    if others or counts or request.is_boosted or request.min_score is not None:
+    if needs_all_scores(request) or request.has_counts:
         return False
-    return request.num_hits < DEEP_HITS_MIN and not (request.after or request.wants_explanation)
+    is_narrowed = request.filters or request.ids or request.pins
+    return request.num_hits < DEEP_HITS_MIN and not is_narrowed
 
 
 @derived

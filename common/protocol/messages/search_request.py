@@ -262,6 +262,11 @@ class SearchRequest(Message, frozen=True, array_like=True):
         return any(key.is_score for key in self.sort) if self.sort else not self.is_place_descending
 
     @property
+    def has_counts(self) -> bool:
+        """Whether something besides the hits is counted, or summed up, by value."""
+        return bool(self.facets or self.ranges or self.value_statistics or self.cube)
+
+    @property
     def is_boosted(self) -> bool:
         """Whether something multiplies scores."""
         return bool(self.boosts or self.factors)

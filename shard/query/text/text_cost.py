@@ -25,8 +25,7 @@ from shard.segment.text.text_index import text_index
 if TYPE_CHECKING:
     from common.analysis.field_classes import FieldClasses
     from common.protocol.messages import ScoredClause, TextQuery
-    from shard.segment.segment import Segment
-    from shard.segment.snapshot import Snapshot
+    from shard.segment.snapshot import SegmentView, Snapshot
 
 FAST_US: Final = 1_000.0
 """Up to this estimate, a text query runs on the event loop."""
@@ -113,8 +112,7 @@ def is_slow_text(
         num_us += len(words) * all_docs_us
     else:
         for view in snapshot.views:
-            is_pruned = is_best_only and len(words) == 1 and view.live_mask is None
-            num_us += _entries_us(view.segment, words, num_needed, classes, is_pruned=is_pruned)
+            num_us += _entries_us(view, words, num_needed, classes, is_best_only=is_best_only)
             if num_us > FAST_US:
                 return True
     num_typos = 0
@@ -138,14 +136,15 @@ def is_slow_text(
 
 
 def _entries_us(
-    segment: Segment,
+    view: SegmentView,
     words: Sequence[Word],
     num_needed: int,
     classes: FieldClasses,
     *,
-    is_pruned: bool,
+    is_best_only: bool,
 ) -> float:
     """Return the cost of the words' entries; of one that takes long to look up, as of any word."""
+    segment = view.segment
     num_us_of_any = segment.num_docs * _DOC_US
     num_us = 0.0
     num_intersected = 0
@@ -166,5 +165,6 @@ def _entries_us(
             num_us += expansion.num_entries * _ENTRY_US
     entry_us = _RAREST_ENTRY_US
     if num_intersected == 1:
+        is_pruned = is_best_only and len(words) == 1 and view.deleted is None
         entry_us = _BOUND_US if is_pruned else _ENTRY_US
     return num_us + num_intersected * num_rarest * entry_us
