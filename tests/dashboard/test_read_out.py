@@ -50,7 +50,7 @@ def test_a_failure_that_lasts_is_said_once_and_keeps_the_focus(
     assert page.evaluate("window.numChanges") == 0
 
     again.press("Enter")  # who asks is told again
-    page.wait_for_function("window.numChanges > 0")
+    wait_until(lambda: page.evaluate("window.numChanges > 0"))
     expect(again).to_be_focused()
     page.unroute(pages)
     again.press("Enter")
