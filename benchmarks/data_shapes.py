@@ -36,6 +36,10 @@ OTHER_INDEX = "other"
 """A second index for lists that are merged from two."""
 OTHER_ITEMS_MAX = 100_000
 
+BOOST = {"price": {"log": 0.3}}
+FREQUENT = 40
+"""Words of `Draw.frequent`."""
+
 BOX_SHARE = 0.01
 """Share of the items in a box: 10,000 of a million."""
 
@@ -56,6 +60,7 @@ class Draw:
         self._rng = np.random.default_rng([shape.seed, 5])
         self._shape = shape
         self.texts, self.half_typed = _texts(shape, num_items)
+        self.frequent = corpus.words(shape)[:FREQUENT]
 
     def variant(self) -> Body:
         """Return a size and a colour that one variant must have."""
@@ -199,6 +204,20 @@ def _open_page(draw: Draw, _: int) -> Body:
     return {**page, "filters": {"_geo": page["filters"]["_geo"]}}
 
 
+def _excluding(draw: Draw, i: int) -> Body:
+    words = draw.frequent
+    text = f"{words[i % len(words)]} -{words[(7 * i + 3) % len(words)]}"
+    return {"query": text, "typo": 0, "prefix": "none", "facet_fields": []}
+
+
+def _boosted(draw: Draw, i: int) -> Body:
+    return {**_q2(draw, i), "boost": BOOST}
+
+
+def _boosted_all(draw: Draw, i: int) -> Body:
+    return {"boost": BOOST, "page": 1 + i, "facet_fields": FACETS}
+
+
 def _suggest(draw: Draw, i: int) -> Body:
     return {"query": draw.half_typed[i]}
 
@@ -221,6 +240,9 @@ SHAPES: Mapping[str, Callable[[Draw, int], Body]] = {
     "text + percentiles": _percentiles,
     "Q2 + price by category": _values,
     "merged list of 2 indexes": _merged,
+    "frequent word without another": _excluding,
+    "Q2 + boost": _boosted,
+    "all items by boost + 4 facets": _boosted_all,
     "big page with nothing chosen": _open_page,
     "big page": _big_page,
     "suggest": _suggest,

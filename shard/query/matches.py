@@ -6,7 +6,8 @@ A collector asks for the form that suits it; each form is computed at most once:
     docs     ordinals, ascending    counting codes, gathering sort keys; `scores` are parallel to it
     count    how many               totals
 
-A text search may know `count` and its best hits without `docs`; `list_docs` then computes them.
+A text search may know `count` and its best hits without the documents; `list_docs` or `mark_docs`
+then computes them.
 
 Matches never hold a deleted document. `is_all` says that they are all live documents of the view:
 stored totals then answer, and neither form is computed.
@@ -49,7 +50,18 @@ class Matches:
             or there are none.
     """
 
-    __slots__ = ("_bitset", "_docs", "_list_docs", "count", "is_all", "scorer", "scores", "view")
+    __slots__ = (
+        "_bitset",
+        "_docs",
+        "_list_docs",
+        "_mark_docs",
+        "_other_docs",
+        "count",
+        "is_all",
+        "scorer",
+        "scores",
+        "view",
+    )
 
     def __init__(
         self,
@@ -61,6 +73,7 @@ class Matches:
         is_all: bool = False,
         count: int | None = None,
         list_docs: Callable[[], NDArray[np.uint32]] | None = None,
+        mark_docs: Callable[[], NDArray[np.uint64]] | None = None,
         scorer: Scorer | None = None,
     ) -> None:
         self.view = view
@@ -68,6 +81,8 @@ class Matches:
         self._bitset = bitset
         self._docs = docs
         self._list_docs = list_docs
+        self._mark_docs = mark_docs
+        self._other_docs: NDArray[np.uint32] | None = None
         self.scores = scores
         if is_all:
             self.count = view.num_docs
@@ -85,7 +100,9 @@ class Matches:
         """The documents as a bitset."""
         if self._bitset is None:
             num_docs = self.view.segment.num_docs
-            if self.has_docs:
+            if self._mark_docs is not None:
+                self._bitset = self._mark_docs()
+            elif self.has_docs:
                 self._bitset = bitset_of(self.docs, num_docs)
             else:
                 live = self.view.live_mask
@@ -98,7 +115,7 @@ class Matches:
         if self._docs is None:
             if self._list_docs is not None:
                 self._docs = self._list_docs()
-            elif self._bitset is None and self.view.deleted is None:
+            elif self._are_no_forms_known and self.view.deleted is None:
                 self._docs = np.arange(self.count, dtype=np.uint32)
             else:
                 self._docs = list_all_docs(self.bitset, self.count)
@@ -110,6 +127,11 @@ class Matches:
         return self._docs is not None or self._list_docs is not None
 
     @property
+    def _are_no_forms_known(self) -> bool:
+        """Whether these are all live documents, in no form yet."""
+        return self._bitset is None and self._mark_docs is None and not self.has_docs
+
+    @property
     def is_everything(self) -> bool:
         """Whether these are all documents of the segment: none is deleted."""
         return self.is_all and self.view.deleted is None
@@ -118,15 +140,16 @@ class Matches:
         """Return the first documents without listing all."""
         if self.has_docs:
             return self.docs[:count]
-        if self._bitset is None and self.view.deleted is None:
+        if self._are_no_forms_known and self.view.deleted is None:
             return np.arange(min(count, self.count), dtype=np.uint32)
         return list_docs(self.bitset, min(count, self.count))
 
     def other_docs(self) -> NDArray[np.uint32]:
         """Return the live documents of the view that do not match."""
-        others = complement(self.bitset, self.view.segment.num_docs)
-        live = self.view.live_mask
-        if live is not None:
-            others &= live
-        listed: NDArray[np.uint32] = list_all_docs(others, self.view.num_docs - self.count)
-        return listed
+        if self._other_docs is None:
+            others = complement(self.bitset, self.view.segment.num_docs)
+            live = self.view.live_mask
+            if live is not None:
+                others &= live
+            self._other_docs = list_all_docs(others, self.view.num_docs - self.count)
+        return self._other_docs

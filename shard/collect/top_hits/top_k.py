@@ -28,6 +28,7 @@ from shard.collect.top_hits.segment_top_k import Best, SegmentOrder, are_places_
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
+from shard.query.scoring.top_k_selection import best_of, first_best_of
 from shard.segment.columns.sort_columns import rank_texts
 from shard.segment.columns.sort_keys import MISSING_KEY
 from shard.segment.doc_records_and_places import (
@@ -174,7 +175,7 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     for i, part in enumerate(matches):
         if part.count:
             ordinals.append(i)
-            parts.append(_first_of_equal(part, num_hits))
+            parts.append(_possible_hits(part, num_hits))
     if not parts:
         return no_hits(has_scores=True)
     first, *others = parts
@@ -197,24 +198,18 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     return ranked_hits(snapshot, ordinals, docs, scores, ranking[:num_hits])
 
 
-def _first_of_equal(part: Matches, num_hits: int) -> Matches:
+def _possible_hits(part: Matches, num_hits: int) -> Matches:
     """Return the matches of a segment that may be hits, if they are much fewer.
 
-    Many have the same score as the last hit. In order of insertion, the first of them come first:
-    the insertion numbers of the others need not be read.
+    Many may have the same score as the last hit. In order of insertion, the first of them come
+    first: the insertion numbers of the others need not be read.
     """
     scores = part.scores
-    if (
-        scores is None
-        or len(scores) <= _CUT_FACTOR * num_hits
-        or not are_places_ascending(part.view)
-    ):
+    if scores is None or len(scores) <= _CUT_FACTOR * num_hits:
         return part
-    ranking = _order_of_scores(scores)
-    if ranking is None:
-        return part
-    best = np.sort(ranking[:num_hits])
-    return Matches(part.view, docs=part.docs[best], scores=scores[best])
+    select = first_best_of if are_places_ascending(part.view) else best_of
+    docs, bits = select(part.docs, scores.view(np.int64), num_hits)
+    return Matches(part.view, docs=docs, scores=bits.view(np.float64))
 
 
 def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:

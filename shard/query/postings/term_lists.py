@@ -21,6 +21,7 @@ from shard.query.postings.term_plan import QueryTerms, SearchedLists
 from shard.query.postings.term_scores import score_any
 from shard.query.scoring.bm25f import FieldTfNorms, ScoredLists
 from shard.query.scoring.scratch_arrays import SCRATCH
+from shard.segment.text.bitset_postings import find_dense
 from shard.segment.text.postings_cursor import Wanted
 from shard.segment.text.text_index import text_index
 
@@ -126,6 +127,10 @@ class TermLists:
             mask: of the field classes in which the term counts.
         """
         return self.fields.are_all_searched and mask == ALL_CLASSES
+
+    def has_bitset(self, term: int, mask: int) -> bool:
+        """Return whether a bitset of a term's documents is stored, all of which count."""
+        return self.counts_everywhere(mask) and find_dense(self.index.dense_lists, term) >= 0
 
     def count(self, term: int, mask: int) -> int | None:
         """Return how many documents have a term, deleted ones included; None: not stored."""

@@ -4,7 +4,7 @@ Every shard and machine computes the same bits: logarithm and power are addition
 and divisions of doubles, each rounded as IEEE 754 prescribes, in a fixed order. (The logarithms of
 numpy and of C libraries differ in the last bit between processors.)
 
-Cost: 5-20 ns a value for its factor, 2 ns to raise a score.
+Cost: 5 to 20 ns a value for its factor, 2 ns to raise a score.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 
 from common.boosts import FUNCTIONS, MILLISECONDS_MIN
 from common.kernels.decorator import kernel
-from common.kernels.types import F64Array, U64Array, int64, uint64
+from common.kernels.types import F64Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import SCORE_UNIT
 from shard.segment.columns.sort_keys import EMPTY_TEXT_KEY, FALSE_KEY, MISSING_KEY, plain_double
+from shard.segment.doc_sets import has_bit
 
 FACTOR_MAX: Final = 1e6
 
@@ -161,14 +162,35 @@ def write_factors(
 
 
 @kernel(allocates=False)
-def raise_scores(scores: F64Array, factors: F64Array, raised: F64Array) -> None:
-    """Write scores times factors, rounded to whole score units.
+def pick_factors(by_doc: F64Array, docs: U32Array, factors: F64Array) -> None:
+    """Write the factor of each of some documents."""
+    for i in range(len(docs)):
+        factors[i] = by_doc[docs[i]]
+
+
+@kernel(inline=True)
+def _raised(score: float, factor: float) -> float:
+    """Return a score times a factor, rounded to whole score units.
 
     However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
     infinite.
     """
+    units = np.rint(score * SCORE_UNIT * factor)
+    least = 1.0 if score > 0.0 else 0.0
+    return min(max(units, least), _UNITS_MAX) / SCORE_UNIT
+
+
+@kernel(allocates=False)
+def raise_scores(scores: F64Array, factors: F64Array, raised: F64Array) -> None:
+    """Write each score times its factor."""
     for i in range(len(scores)):
-        score = scores[i]
-        units = np.rint(score * SCORE_UNIT * factors[i])
-        least = 1.0 if score > 0.0 else 0.0
-        raised[i] = min(max(units, least), _UNITS_MAX) / SCORE_UNIT
+        raised[i] = _raised(scores[i], factors[i])
+
+
+@kernel(allocates=False)
+def raise_scores_of(
+    scores: F64Array, docs: U32Array, bitset: U64Array, factor: float, raised: F64Array
+) -> None:
+    """Write the scores of the documents in a bitset times a factor, and all others as they are."""
+    for i in range(len(scores)):
+        raised[i] = _raised(scores[i], factor if has_bit(bitset, docs[i]) else 1.0)

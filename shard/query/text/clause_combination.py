@@ -16,15 +16,14 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
-    BoolArray,
     I64Array,
     U8Array,
     U16Array,
     U32Array,
-    U64Array,
     int64,
     uint16,
 )
+from common.protocol.messages import ScoredClause
 from common.query_syntax_tree import NUM_MATCH_KINDS, Word
 from shard.query.postings.term_counting import mark_some
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
@@ -38,18 +37,15 @@ from shard.segment.doc_sets import (
     count_docs,
     empty_bitset,
     full_bitset,
-    has_bit,
     list_docs,
     set_bit,
 )
-from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.postings_cursor import ALL_DOCS, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-    from common.protocol.messages import ScoredClause
 
 _CANDIDATES_SHARE: Final = 64
 """With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
@@ -60,6 +56,9 @@ _COUNTED_COST: Final = 64
 
 _MARKED_ENTRIES_MIN: Final = 8_192
 """A word of fewer entries is scored at once."""
+
+_ALL_KINDS: Final = np.ones(NUM_MATCH_KINDS, np.bool_)
+_ANY_KIND_WEIGHTS: Final = (1.0,) * NUM_MATCH_KINDS
 
 
 @arguments
@@ -129,15 +128,6 @@ def _take_cells(
         counts[doc] = 0
         touched[doc >> 6] = 0
     return out_docs[:found], out_scores[:found], out_counts[:found]
-
-
-@kernel
-def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
-    """Return, by document, whether it is absent from a bitset."""
-    outside = np.empty(len(docs), np.bool_)
-    for i in range(len(docs)):
-        outside[i] = not has_bit(bits, docs[i])
-    return outside
 
 
 def _joined(result: ScoredDocs, more: ScoredDocs) -> ScoredDocs:
@@ -252,13 +242,11 @@ def _mark_all(
     """Return the bitset of the documents that all of some clauses match, one clause at least."""
     bitset = allowed
     for scored in clauses:
-        wanted = Wanted.of(bitset)
+        wanted = ALL_DOCS
         if len(bitset):
-            count = int(count_docs(bitset))
-            if count == 0:
+            wanted = _wanted_of(bitset, evaluation.index.num_docs)
+            if wanted.is_listed and len(wanted.docs) == 0:
                 break
-            if count * _CANDIDATES_SHARE < evaluation.index.num_docs:
-                wanted = Wanted.among(list_docs(bitset, count), bitset)
         marked = empty_bitset(evaluation.index.num_docs)
         mark_clause(evaluation, scored, wanted, marked)
         bitset = marked
@@ -354,20 +342,44 @@ def score_any(evaluation: Evaluation, docs: NDArray[np.uint32]) -> ScoredDocs:
     return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8))
 
 
-def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | None:
-    """Return, by document of a result, whether no excluded clause matches it.
+def mark_remaining(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the bitset of the hits that no excluded clause matches, without scoring.
 
-    None: no clause is excluded, or there is no document.
+    As the filter of a search for the other clauses it lets that find the best hits by bounds.
+
+    Args:
+        evaluation: of a query with excluded clauses in a segment.
+        allowed: bitset of documents; empty: all.
     """
-    if not evaluation.query.excluded or len(result.docs) == 0:
-        return None
-    bits = empty_bitset(evaluation.index.num_docs)
+    num_docs = evaluation.index.num_docs
+    if evaluation.query.clauses:
+        hits = mark_hits(evaluation, allowed)
+    else:
+        hits = allowed if len(allowed) else full_bitset(num_docs)
+    remaining: NDArray[np.uint64] = hits & ~mark_excluded(evaluation, _wanted_of(hits, num_docs))
+    return remaining
+
+
+def mark_excluded(evaluation: Evaluation, wanted: Wanted) -> NDArray[np.uint64]:
+    """Return a bitset with those of the wanted documents that an excluded clause matches.
+
+    Args:
+        evaluation: of the query in a segment.
+        wanted: the documents to look at. Without a bitset, others may be in the result, too.
+    """
     # The query's tiers come from its other clauses; an excluded word may match in any tier.
     any_tier = Evaluation(evaluation.segment, evaluation.prepared, NUM_TIERS - 1)
-    wanted = Wanted.among(result.docs)
+    marked = empty_bitset(evaluation.index.num_docs)
     for clause in evaluation.query.excluded:
         num_words = 1 if isinstance(clause, Word) else len(clause.words)
-        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * num_words, wanted)
-        add_docs(bits, found.docs)
-    outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
-    return outside
+        scored = ScoredClause(clause, (_ANY_KIND_WEIGHTS,) * num_words)
+        mark_clause(any_tier, scored, wanted, marked, _ALL_KINDS)
+    return marked
+
+
+def _wanted_of(bitset: NDArray[np.uint64], num_docs: int) -> Wanted:
+    """Return the documents of a bitset, listed if they are few."""
+    count = int(count_docs(bitset))
+    if count * _CANDIDATES_SHARE < num_docs:
+        return Wanted.among(list_docs(bitset, count), bitset)
+    return Wanted.of(bitset)

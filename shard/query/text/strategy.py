@@ -83,7 +83,7 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
         num_ranked: how many of the best hits to rank, at least 1; None: all.
     """
     prepared, query = evaluation.prepared, evaluation.query
-    if num_ranked is None or not query.clauses or query.excluded:
+    if num_ranked is None or not query.clauses:
         return Strategy(Ranking.SCORE_ALL, evaluation)
     if not prepared.needs_all:
         return Strategy(_choose_for_some(evaluation), evaluation)

@@ -3,7 +3,9 @@
     TextQuery ─▶ choose_strategy: can the best hits be found without scoring all?
               ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
               ─▶ all: intersect, rarest first │ some: mark the hits, one cell for each
-              ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
+              ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
+
+Clauses that are excluded come first: the hits that they leave are the filter of all this.
 
 Hits that are only counted (`find_text`) need none of this: the number of one term's is stored,
 those of several single terms, or of a phrase, are listed, and all others are marked in a bitset.
@@ -43,17 +45,18 @@ from shard.query.scoring.bm25f import SCORE_UNIT, weights_of_tiers
 from shard.query.scoring.scratch_arrays import SCRATCH
 from shard.query.text.any_clause_top_k import best_of_any_clause
 from shard.query.text.clause_combination import (
-    exclude,
+    mark_excluded,
     mark_hits,
     mark_most_leading,
+    mark_remaining,
     match_all,
     match_some,
 )
-from shard.query.text.clause_evaluation import Evaluation, as_terms
+from shard.query.text.clause_evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_field_matches import whole_docs
-from shard.segment.doc_sets import NO_BITS, NO_DOCS, bitset_of, count_docs
+from shard.segment.doc_sets import NO_BITS, NO_DOCS, are_in, bitset_of, count_docs, empty_bitset
 from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
@@ -185,6 +188,7 @@ def _match_text(
     docs = whole_docs(
         view.segment, whole, evaluation.fields, NO_BITS if allowed is None else allowed
     )
+    docs = _without_excluded(evaluation, docs)
     if len(docs) == 0:
         return match
     # Few documents: score all of them, whether they are among the best or not.
@@ -227,6 +231,7 @@ def _scored_among(
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
     """Return the given documents that match, and their scores."""
     prepared, segment = evaluation.prepared, evaluation.segment
+    docs = _without_excluded(evaluation, docs)
     found, totals = _rank(evaluation, _match(evaluation, Wanted.among(docs)), None)
     whole = prepared.query.whole
     if whole and len(found):
@@ -234,6 +239,14 @@ def _scored_among(
         have_bonus = whole_docs(segment, whole, evaluation.fields, among)
         totals = totals + prepared.whole_bonus * np.isin(found, have_bonus)
     return found, totals / SCORE_UNIT
+
+
+def _without_excluded(evaluation: Evaluation, docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return those of some documents, ascending, that no excluded clause matches."""
+    if not evaluation.query.excluded or not len(docs):
+        return docs
+    bits = bitset_of(docs, evaluation.index.num_docs)
+    return docs[~are_in(mark_excluded(evaluation, Wanted.among(docs, bits)), docs)]
 
 
 def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
@@ -262,6 +275,10 @@ def _match_words(
 ) -> TextMatch:
     """Do the work of `match_text`, without the bonus of whole fields."""
     bits = NO_BITS if allowed is None else allowed
+    remaining: Matches | None = None
+    if evaluation.query.excluded:
+        bits = mark_remaining(evaluation, bits)
+        remaining = Matches(view, bitset=bits)
     strategy = choose_strategy(evaluation, num_ranked)
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
         best = best_hits(strategy, bits, num_ranked)
@@ -269,8 +286,7 @@ def _match_words(
         found = best.all_of(view) if is_head else None
         # With fewer hits in the best tier, those of the others would have to be ranked as well.
         if found is not None or len(best.ranked) >= num_ranked:
-            if found is None:
-                found = _all_hits(view, evaluation, bits)
+            found = remaining or found or _all_hits(view, evaluation, bits)
             totals = best.totals
             if not is_head:
                 prepared = evaluation.prepared
@@ -337,7 +353,9 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
 def _all_hits(view: SegmentView, evaluation: Evaluation, allowed: NDArray[np.uint64]) -> Matches:
     """Return all hits, without scores: a stored number, a list, or a bitset."""
     query, wanted = evaluation.query, Wanted.of(allowed)
-    if not query.clauses or query.excluded:
+    if query.excluded:
+        return Matches(view, bitset=mark_remaining(evaluation, allowed))
+    if not query.clauses:
         return Matches(view, docs=_match(evaluation, wanted)[0])
     if evaluation.prepared.needs_all and len(evaluation.singles) == len(query.clauses):
         return _all_of_terms(view, evaluation, wanted)
@@ -353,16 +371,31 @@ def _all_of_terms(view: SegmentView, evaluation: Evaluation, wanted: Wanted) -> 
 
     Of one term, just their number, if it is stored and suffices.
     """
+    lists = evaluation.lists
 
     def list_docs() -> NDArray[np.uint32]:
-        return evaluation.lists.match(evaluation.single_terms, wanted, is_scored=False)[0]
+        return lists.match(evaluation.single_terms, wanted, is_scored=False)[0]
 
     first, *others = evaluation.singles
-    if not others and not len(wanted.bits):
-        count = evaluation.lists.count(first.term, first.mask)
-        if count is not None:
-            return Matches(view, count=count, list_docs=list_docs)
-    return Matches(view, docs=list_docs())
+    if others:
+        return Matches(view, docs=list_docs())
+    if lists.has_bitset(first.term, first.mask):
+        mark_docs = partial(_docs_with, evaluation, first, wanted)
+        if len(wanted.bits):
+            return Matches(view, bitset=mark_docs())
+        return Matches(view, count=lists.count(first.term, first.mask), mark_docs=mark_docs)
+    count = None if len(wanted.bits) else lists.count(first.term, first.mask)
+    if count is None:
+        return Matches(view, docs=list_docs())
+    return Matches(view, count=count, list_docs=list_docs)
+
+
+def _docs_with(evaluation: Evaluation, single: SingleTerm, wanted: Wanted) -> NDArray[np.uint64]:
+    """Return the bitset of the wanted documents that have a term."""
+    marked = empty_bitset(evaluation.index.num_docs)
+    terms, masks = np.array([single.term], np.uint32), np.array([single.mask], np.uint64)
+    evaluation.lists.mark(terms, masks, wanted, marked)
+    return marked
 
 
 def _match(evaluation: Evaluation, wanted: Wanted) -> _ScoredHits:
@@ -382,10 +415,7 @@ def _match(evaluation: Evaluation, wanted: Wanted) -> _ScoredHits:
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)
-    is_kept = exclude(evaluation, result)
-    if is_kept is None:
-        return result.docs, totals
-    return result.docs[is_kept], totals[is_kept]
+    return result.docs, totals
 
 
 def _rank(evaluation: Evaluation, scored: _ScoredHits, num_ranked: int | None) -> _ScoredHits:

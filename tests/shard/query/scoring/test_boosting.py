@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from common.boosts import FUNCTIONS, Boost
+from shard.query.filters.filter_only_matches import match_filters
+from shard.query.matches import Matches
 from shard.query.scoring.boost_functions import FACTOR_MAX, halved, logarithm, write_factors
-from shard.query.scoring.boosting import factors, raised
+from shard.query.scoring.boosting import boosted, factors, raised
+from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import World
 
 
@@ -90,3 +93,30 @@ def test_the_greatest_numbers_have_the_limits_of_a_function(
     snapshot = World([{"n": 1.7e308}, {"n": -1.7e308}, {"n": 0}]).snapshot
     docs = np.arange(3, dtype=np.uint32)
     assert factors(snapshot, snapshot.views[0], boost, docs, 0).tolist() == expected
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize("scores", [None, [0.5, 3.0]])
+def test_few_documents_have_the_factors_that_are_kept_for_all(
+    is_cached: bool, scores: list[float] | None
+) -> None:
+    snapshot = World([{"n": n} for n in range(100)]).snapshot
+    view = snapshot.views[0]
+    search = request(
+        boosts=(Boost("n", "log", 0.7), Boost("missing", "log", 1.0), Boost("n", "saturation", 2.0))
+    )
+    docs = np.array([7, 99], np.uint32)
+    few = Matches(view, docs=docs, scores=None if scores is None else np.array(scores))
+    everything = boosted(snapshot, match_filters(snapshot, view, (), {})[0], search).scores
+    assert everything is not None
+    if not is_cached:
+        snapshot = World([{"n": n} for n in range(100)]).snapshot
+    found = boosted(snapshot, few, search).scores
+    expected = raised(
+        np.array(scores or [1.0, 1.0]), factors(snapshot, view, search.boosts[0], docs, 0)
+    )
+    expected = raised(expected, factors(snapshot, view, search.boosts[2], docs, 0))
+    assert found is not None
+    assert found.tolist() == expected.tolist()
+    if scores is None:
+        assert everything[docs].tolist() == expected.tolist()

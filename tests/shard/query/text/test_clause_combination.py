@@ -16,7 +16,7 @@ from common.analysis.field_classes import FieldClasses
 from common.query_syntax_tree import Word
 from shard.query.pruning.bit_sliced_bounds import add_up, at_least
 from shard.query.scoring.scratch_arrays import SCRATCH
-from shard.query.text import clause_combination
+from shard.query.text import clause_combination, text_search
 from shard.query.text.clause_evaluation import Evaluation, ScoredDocs
 from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
@@ -148,3 +148,36 @@ def test_documents_with_enough_single_terms(
             assert one_by_one.ranked.scores is not None
             assert found.ranked.scores is not None
             assert one_by_one.ranked.scores.tolist() == found.ranked.scores.tolist()
+
+
+def test_the_best_hits_without_excluded_words_are_not_all_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choice = random.Random(5)
+    items = [
+        {"a": " ".join(["wide"] + ["often"] * choice.randrange(3) + ["also"] * choice.randrange(3))}
+        for _ in range(NUM_ITEMS)
+    ]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = {**all_of(Word("wide"), Word("also"), paths=("a",)), "excluded": [Word("often")]}
+    query = make_query(shape, [view], [registry], NUM_ITEMS)
+    prepared = PreparedQuery(query, registry, FieldClasses())
+    expected = match_text(view, prepared, None, None)
+    assert expected.ranked.scores is not None
+
+    def score_all(*_: Any) -> None:
+        raise AssertionError("all hits are scored")
+
+    monkeypatch.setattr(text_search, "_match", score_all)
+    found = match_text(view, prepared, None, 5)
+    hits = [
+        doc for doc, item in enumerate(items) if "often" not in item["a"] and "also" in item["a"]
+    ]
+    assert found.found.docs.tolist() == hits
+    assert expected.found.docs.tolist() == hits
+    scores = dict(zip(expected.ranked.docs.tolist(), expected.ranked.scores.tolist(), strict=True))
+    assert found.ranked.scores is not None
+    ranked = dict(zip(found.ranked.docs.tolist(), found.ranked.scores.tolist(), strict=True))
+    fifth = sorted(scores.values(), reverse=True)[4]
+    assert ranked.items() >= {doc: one for doc, one in scores.items() if one >= fifth}.items()
