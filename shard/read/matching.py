@@ -32,6 +32,7 @@ from shard.query.scoring.pinned_docs import (
     find_pinned,
     scores_of,
     with_docs,
+    with_scored_docs,
     without_docs,
 )
 from shard.query.scoring.scratch_arrays import SCRATCH
@@ -224,10 +225,10 @@ def _match_query(
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
-    num_ranked = None if needs_all_scores(request) else request.num_hits
+    num_ranked = None if needs_all_scores(request) else request.num_hits + len(pins.docs)
     if is_scored_late and request.has_scores:
         found = ranked = match_to_sort(view, prepared, allowed)
-    elif is_scored_late or num_ranked == 0:
+    elif is_scored_late or request.num_hits == 0:
         found = ranked = find_text(view, prepared, allowed)
     else:
         found, ranked = match_text(view, prepared, allowed, num_ranked)
@@ -238,7 +239,10 @@ def _match_query(
     # Pins join the matches, if they pass the filters.
     if request.pins:
         wider_pins, pins = pins.among(base), pins.among(allowed)
-        found, ranked = with_docs(found, pins.docs), with_docs(ranked, pins.docs)
+        found = with_docs(found, pins.docs)
+        if ranked.scores is not None and num_ranked is not None:
+            ranked = with_scored_docs(ranked, *match_among(view, prepared, pins.docs))
+        ranked = with_docs(ranked, pins.docs)
     if not groups:
         return _MatchedView(found, ranked, {}, pins)
     # The second, wider match, for facets that leave out their own clauses.
@@ -260,7 +264,6 @@ def needs_all_scores(request: SearchRequest) -> bool:
         or request.distinct
         or request.wants_explanation
         or request.is_boosted
-        or (request.pins and request.num_hits)
         or request.min_score is not None
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from shard.query.filters.filter_bitsets import docs_with_ids
 from shard.query.matches import Matches
-from shard.segment.doc_sets import are_in
+from shard.segment.doc_sets import add_docs, are_in, remove_docs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +50,27 @@ def with_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     """Return matches with documents added; those that did not match score 0."""
     if not len(docs) or matches.is_all:
         return matches
+    if matches.scores is None:
+        bitset = matches.bitset.copy()
+        add_docs(bitset, docs)
+        return Matches(matches.view, bitset=bitset)
+    return with_scored_docs(matches, docs, np.zeros(len(docs)))
+
+
+def with_scored_docs(
+    matches: Matches, docs: NDArray[np.uint32], scores: NDArray[np.float64]
+) -> Matches:
+    """Return scored matches with documents added, unless they are among them, and their scores."""
     at, is_match = _find(matches, docs)
     if is_match.all():
         return matches
-    at = at[~is_match]
-    joined = np.insert(matches.docs, at, docs[~is_match])
-    scores = None if matches.scores is None else np.insert(matches.scores, at, 0.0)
-    return Matches(matches.view, docs=joined, scores=scores)
+    assert matches.scores is not None, "scored matches have scores"
+    at, is_other = at[~is_match], ~is_match
+    return Matches(
+        matches.view,
+        docs=np.insert(matches.docs, at, docs[is_other]),
+        scores=np.insert(matches.scores, at, scores[is_other]),
+    )
 
 
 def without_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
@@ -65,8 +79,7 @@ def without_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
         return matches
     if matches.scores is None:
         bitset = matches.bitset.copy()
-        for doc in docs.tolist():
-            bitset[doc >> 6] &= ~np.uint64(1 << (doc & 63))
+        remove_docs(bitset, docs)
         return Matches(matches.view, bitset=bitset)
     is_kept = ~np.isin(matches.docs, docs)
     return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])
