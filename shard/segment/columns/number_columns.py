@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from common.distinct_values import distinct_values
 from common.kernels.decorator import kernel
 from common.kernels.types import (
     I8,
@@ -45,15 +46,17 @@ from common.kernels.types import (
     I16Array,
     I32Array,
     I64Array,
+    U32Array,
     U64Array,
     int64,
     uint8,
+    uint32,
     uint64,
 )
 from common.value_kinds_and_facet_keys import ValueKind
 from shard.caches.derived_values import derived_by_key
 from shard.segment.columns.batch_values_by_column import NUMBER_KINDS, group_values
-from shard.segment.doc_sets import add_docs
+from shard.segment.doc_sets import add_docs, has_bit, set_bit
 from shard.segment.items.numbers_and_facet_keys import parse_numbers
 from shard.segment.items.value_extraction import Extraction
 from shard.segment.merge_allocator import IN_MEMORY, MergeAllocator
@@ -75,6 +78,13 @@ _INTEGER: Final = int(ValueKind.INTEGER)
 _EXACT_MAX: Final = 2.0**53
 _INT64_BOUND: Final = 2.0**63
 _ALL_ROWS: Final = slice(None)
+_NO_DOCS: Final = np.zeros(0, np.uint32)
+
+_FILTER_BITS_MIN: Final = 4_096
+_FILTER_BITS_PER_NUMBER: Final = 32
+"""Of a filter of wanted numbers: one in 32 of the others passes it."""
+_HASH_FACTOR: Final = uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio (Knuth, The art of computer programming, vol. 3, 6.4)."""
 
 
 @kernel(allocates=False)
@@ -428,7 +438,10 @@ class NumberColumn:
         assert self.is_exact_as_double, "doubles cannot tell the column's numbers apart"
         if self.is_dense:  # what stands for "no number" is not one of the column's numbers
             numbers = numbers[numbers != missing_value(self.values.dtype)]
-        self._add_matches(np.isin(self.values, numbers), bitset)
+        wanted = distinct_values(numbers) + 0.0  # -0.0 equals 0.0, but has other bits
+        docs = _NO_DOCS if self.docs is None else self.docs
+        num_bits = max(_FILTER_BITS_MIN, len(wanted) * _FILTER_BITS_PER_NUMBER)
+        _scan_among(self.values, docs, wanted, (num_bits - 1).bit_length(), bitset)
 
     def _add_matches(self, matches: NDArray[np.bool_], bitset: NDArray[np.uint64]) -> None:
         """Set the bits of the documents at some positions of `values`."""
@@ -478,6 +491,48 @@ def _scan_range(values: Numbers, first: Number, last: Number, bitset: U64Array) 
     for doc in range(num_whole << 6, len(values)):
         value = values[doc]
         bitset[num_whole] |= uint64((value >= first) & (value <= last)) << uint64(doc & 63)
+
+
+@kernel(inline=True)
+def _hash_of(number: float, num_bits: int) -> int:
+    """Return the first bits of a hash of a double."""
+    bits = uint64(np.float64(number).view(np.uint64))
+    return uint32(bits * _HASH_FACTOR >> uint64(64 - num_bits))
+
+
+@kernel
+def _scan_among(
+    values: Numbers, docs: U32Array, wanted: F64Array, num_bits: int, bitset: U64Array
+) -> None:
+    """Set the bits of the documents that have one of the wanted numbers.
+
+    Few values are among them: a filter of 2^`num_bits` bits leaves out nearly all of the others
+    (Bloom: Space/time trade-offs in hash coding with allowable errors, CACM 1970).
+
+    Args:
+        values: by document, or by pair.
+        docs: document of each pair; empty: values are by document.
+        wanted: ascending.
+        num_bits: at least 6.
+        bitset: of documents; changed.
+    """
+    may_be_wanted = np.zeros(1 << (num_bits - 6), np.uint64)
+    for number in wanted:
+        set_bit(may_be_wanted, _hash_of(number, num_bits))
+    for i in range(len(values)):
+        value = np.float64(values[i]) + 0.0
+        if not has_bit(may_be_wanted, _hash_of(value, num_bits)):
+            continue
+        low = 0
+        high = len(wanted)
+        while low < high:
+            middle = (low + high) >> 1
+            if wanted[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(wanted) and wanted[low] == value:
+            set_bit(bitset, docs[i] if len(docs) else uint32(i))
 
 
 def _closed_doubles(
