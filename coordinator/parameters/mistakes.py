@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from common.errors import ServiceError
-    from coordinator.parameters.parameter_row import Parameter
+    from coordinator.parameters.parameter_row import Parameter, Schema
 
 HINTS_MAX: Final = 8
 """Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
@@ -39,6 +39,32 @@ def _without_brackets(name: str, parameters: Mapping[str, Parameter]) -> str | N
     if not parameter.is_json:
         return f"{outer} has one value"
     return f"a query string has {outer} as JSON: {outer}={orjson.dumps(parameter.example).decode()}"
+
+
+def _place_of_option(name: str, schema: Schema) -> str | None:
+    """Return the JSON around an option of a parameter's value; None if it has no such option."""
+    properties = schema.get("properties", {})
+    if name in properties:
+        return f'{{"{name}": …}}'
+    inside = [(f'{{"{key}": ', inner, "}") for key, inner in properties.items()]
+    of_fields = schema.get("additionalProperties")
+    if isinstance(of_fields, dict):
+        inside.append(('{"<field>": ', of_fields, "}"))
+    if "items" in schema:
+        inside.append(("[", schema["items"], "]"))
+    inside += [("", one, "") for one in schema.get("anyOf", ())]
+    for before, inner, after in inside:
+        if place := _place_of_option(name, inner):
+            return before + place + after
+    return None
+
+
+def _option_elsewhere(name: str, parameters: Mapping[str, Parameter]) -> str | None:
+    """Return where a name belongs that is an option of a parameter; None for other names."""
+    for parameter in parameters.values():
+        if place := _place_of_option(name, parameter.schema):
+            return f'it is an option of {parameter.name}: {{"{parameter.name}": {place}}}'
+    return None
 
 
 def _nearest(name: str, parameters: Mapping[str, Parameter]) -> str:
@@ -97,7 +123,10 @@ class Mistakes:
         if instead is not None:
             hint = f"; here, {instead}"
         elif len(self._found) < HINTS_MAX:
-            hint = _nearest(shown, parameters)
+            if elsewhere := _option_elsewhere(name, parameters):
+                hint = f"; {elsewhere}"
+            else:
+                hint = _nearest(shown, parameters)
         self._found.append(
             {
                 "code": "unknown_parameter",

@@ -29,7 +29,7 @@ FOREIGN: Final = hints_by_name(
         ),
         "cursor goes on after any hit": "search_after scroll cursorMark",
         'facet_fields lists the facets to return: ["tags", "year"]': (
-            "facet_by facets_by aggs aggregations facetsDistribution facet facet.field facet.query "
+            "facet_by aggs aggregations facetsDistribution facet facet.field facet.query "
             "facet.range"
         ),
         'facets takes options by facet: {"tags": {"size": 20}}': (

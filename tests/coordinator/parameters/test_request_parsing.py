@@ -395,6 +395,12 @@ class TestMistakes:
         ("raw", "message"),
         [
             ({"q": "sea"}, "unknown parameter 'q'; here, query is the text"),
+            ({"facets_by": "groups"}, 'option of distinct: {"distinct": {"facets_by": …}}'),
+            (
+                {"percentiles": [50]},
+                'option of facets: {"facets": {"<field>": {"percentiles": …}}}',
+            ),
+            ({"pin": [1]}, 'option of rules: {"rules": [{"pin": …}]}'),
             ({"limit": 5}, "per_page is the number"),
             ({"hitsPerPage": 5}, "per_page is the number"),
             ({"offset": 5}, "page counts from 1"),
