@@ -228,7 +228,7 @@ def _match_query(
     num_ranked = None if needs_all_scores(request) else request.num_hits + len(pins.docs)
     if is_scored_late and request.has_scores:
         found = ranked = match_to_sort(view, prepared, allowed)
-    elif is_scored_late or request.num_hits == 0:
+    elif is_scored_late or (num_ranked is not None and request.num_hits == 0):
         found = ranked = find_text(view, prepared, allowed)
     else:
         found, ranked = match_text(view, prepared, allowed, num_ranked)

@@ -120,12 +120,15 @@ def test_configured_boosts_hold_until_a_request_names_others(services: Services)
     index.client.close()
 
 
-@pytest.mark.parametrize("query", ["red lamp", "table lamp", "lam", ""])
+@pytest.mark.parametrize(
+    ("query", "boost"),
+    [(query, BOOST) for query in ("red lamp", "table lamp", "lam", "")] + [("lam", {})],
+)
 @pytest.mark.parametrize("filters", [{}, {"brand": ["brand 1"]}])
 def test_a_threshold_leaves_exact_totals_and_facets(
-    indexes: list[Index], query: str, filters: dict[str, Any]
+    indexes: list[Index], query: str, boost: dict[str, Any], filters: dict[str, Any]
 ) -> None:
-    asked = {"query": query, "boost": BOOST, "per_page": 200, "show": ["score"]}
+    asked = {"query": query, "boost": boost, "per_page": 200, "show": ["score"]}
     every = answered(indexes, **asked)["data"]["items"]
     min_score = sorted(item["_score"] for item in every)[len(every) // 3]
     kept = [item for item in every if item["_score"] >= min_score]
