@@ -261,6 +261,7 @@ class Scatter:
             terms=terms,
             wants_total=terms is None,
             needs_scores=not ranking.scored.has_made_up_weights,
+            highlight=parameters.marks,
         )
 
     def _send(
@@ -273,8 +274,10 @@ class Scatter:
 
     def num_documents(self, num_hits: int, parameters: SearchParameters) -> int:
         """Return how many stored items each shard sends along with `num_hits` hits."""
-        if num_hits > INLINE_HITS_MAX or parameters.marks is not None:
+        if num_hits > INLINE_HITS_MAX:
             return 0
+        if parameters.marks is not None and parameters.keeps_order:
+            return 0  # of the hits of several searches few are shown, and marking is not cheap
         return num_inline(num_hits, self._cluster.num_shards)
 
     def _scored_query(

@@ -16,9 +16,9 @@
 A search fixes one horizon at the start and sends it with every call, so hits, facets and total
 describe the same state whatever is written meanwhile. Step 2 costs a round trip only for words not
 yet seen at this horizon, step 5 only after a write added a facet value, step 7 only for deep pages
-and highlighting. Steps 4-6 are repeated when the shards sent too few hits (`lacks_hits`). Some
-parameters send the shards a second request, which depends on the hits or buckets
-(group_hits_and_bucket_statistics).
+and for long items to highlight. Steps 4-6 are repeated when the shards sent too few hits
+(`lacks_hits`). Some parameters send the shards a second request, which depends on the hits or
+buckets (group_hits_and_bucket_statistics).
 """
 
 from __future__ import annotations

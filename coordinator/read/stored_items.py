@@ -10,7 +10,7 @@ import numpy as np
 
 from common.deadline import Deadline
 from common.hits_page_byte_limit import is_too_large, page_too_large
-from common.protocol.messages import FetchRequest
+from common.protocol.messages import FetchRequest, FetchResponse, SearchResponse
 from common.protocol.methods import FETCH
 from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
@@ -37,62 +37,68 @@ async def page_items(cluster: Cluster, outcome: SearchOutcome, hits: Sequence[Hi
         PayloadTooLarge: the items are too large for one page.
     """
     parameters = outcome.parameters
-    documents = None if parameters.marks is not None else _sent_along(hits)
-    marks = None
-    if documents is None:
-        documents, marks = await _documents(cluster, outcome, hits)
+    documents, marks = await _documents(cluster, outcome, hits)
     if is_too_large(len(documents), sum(map(len, documents))):
         raise page_too_large()
-    return await rendered_items(parameters, hits, documents, marks)
-
-
-def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:
-    """Return the stored bytes of the hits, if the shards have sent all of them."""
-    try:
-        return [hit.answer.documents[hit.rank] for hit in hits]
-    except IndexError:
-        return None
+    return await rendered_items(
+        parameters, hits, documents, None if parameters.marks is None else marks
+    )
 
 
 async def _documents(
     cluster: Cluster, outcome: SearchOutcome, hits: Sequence[Hit]
-) -> tuple[list[bytes], list[dict[str, Any]] | None]:
-    """Return the stored bytes (and marks) of the hits; fetch those that the shards did not send."""
-    missing: Sequence[Hit] = hits
-    marked, state = outcome.parameters.marks, outcome.state
-    if marked is None:
-        missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
+) -> tuple[list[bytes], list[dict[str, Any]]]:
+    """Return the stored bytes of the hits, and the marks if requested.
+
+    Those that the shards did not send along are fetched.
+    """
+    missing = [hit for hit in hits if not _is_sent_along(hit)]
+    fetched = await _fetched(cluster, outcome, missing) if missing else []
+    documents: list[bytes] = []
+    marks: list[dict[str, Any]] = []
+    taken = [0] * cluster.num_shards
+    for hit in hits:
+        part: SearchResponse | FetchResponse | None
+        if _is_sent_along(hit):
+            part, position = hit.answer, hit.rank
+        else:
+            part, position = fetched[hit.shard], taken[hit.shard]
+            taken[hit.shard] += 1
+        assert part is not None, "each shard that has a missing hit has been asked"
+        document = part.documents[position]
+        assert document is not None, "only a fetch with bytes_max goes on past damaged items"
+        documents.append(document)
+        if part.marks:
+            marks.append(part.marks[position])
+    return documents, marks
+
+
+def _is_sent_along(hit: Hit) -> bool:
+    """Return whether the shard has sent the document of a hit, marked if requested, with it."""
+    return hit.rank < len(hit.answer.documents)
+
+
+async def _fetched(
+    cluster: Cluster, outcome: SearchOutcome, hits: Sequence[Hit]
+) -> list[FetchResponse | None]:
+    """Return, by shard, the documents of the hits, in their order; None where there are none."""
+    marks, state = outcome.parameters.marks, outcome.state
     requests: list[FetchRequest | None] = []
     for shard in range(cluster.num_shards):
-        records = np.array([hit.record for hit in missing if hit.shard == shard], np.uint64)
+        records = np.array([hit.record for hit in hits if hit.shard == shard], np.uint64)
         requests.append(
             FetchRequest(
                 state.index.number,
                 state.horizon,
                 state.index.revision,
                 records.tobytes(),
-                outcome.scored.query if marked is not None else None,
-                marked,
+                outcome.scored.query if marks is not None else None,
+                marks,
             )
             if len(records)
             else None
         )
-    fetched = await gather_each(cluster, FETCH, requests, state.deadline, is_partial=False)
-    documents: list[bytes] = []
-    marks: list[dict[str, Any]] = []
-    taken = [0] * cluster.num_shards
-    for hit in hits:
-        if marked is None and hit.rank < len(hit.answer.documents):
-            documents.append(hit.answer.documents[hit.rank])
-            continue
-        part = fetched[hit.shard]
-        assert part is not None, "each shard that has a missing hit has been asked"
-        document = part.documents[taken[hit.shard]]
-        assert document is not None, "only a fetch with bytes_max goes on past damaged items"
-        documents.append(document)
-        marks.append(part.marks[taken[hit.shard]] if part.marks else {})
-        taken[hit.shard] += 1
-    return documents, marks if marked is not None else None
+    return await gather_each(cluster, FETCH, requests, state.deadline, is_partial=False)
 
 
 async def read_items(

@@ -87,6 +87,7 @@ from shard.process.read_scheduler import ReadScheduler
 from shard.process.shard_statistics import shard_statistics
 from shard.query.spelling.completions_and_near_spellings import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, facet_value_lookup, fetch, search_cost, searcher
+from shard.read.highlight import is_slow_to_mark
 from shard.segment.snapshot import Snapshot
 from shard.storage.change_source_positions import read_positions
 from shard.storage.storage_errors import explaining_refusal
@@ -252,7 +253,7 @@ class Handlers:
                 )
             fetched = fetch.fetch(snapshot, request)
             mark = partial(fetch.with_marks, snapshot, request, fetched)
-            if fetch.is_slow_to_mark(fetched):
+            if is_slow_to_mark(fetch.documents_of(fetched)):
                 return self._reads.run_on_thread(index, mark)
             return self._reads.run(index, mark)
         snapshot = self._open[index].partition.snapshot_at(request.horizon)

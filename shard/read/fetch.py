@@ -18,8 +18,6 @@ from shard.segment.doc_records_and_places import places_of, records_of_few
 if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
-MARKED_FAST_BYTES: Final = 16_000
-"""Marking this many bytes of documents takes 1-4 ms, the longer the shorter they are."""
 READ_FAST_MAX: Final = 64
 """Reading more documents, to mark them, takes up to milliseconds (1,000 of 2 KB: 3.7 ms)."""
 _RECORD_BYTES: Final = 8
@@ -37,10 +35,16 @@ def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
 def with_marks(snapshot: Snapshot, request: FetchRequest, fetched: FetchResponse) -> FetchResponse:
     """Return fetched documents with the marks that the request wants."""
     assert request.highlight is not None
-    documents = [one for one in fetched.documents if one is not None]
-    assert len(documents) == len(fetched.documents), "only `fetch_some` leaves some out"
+    documents = documents_of(fetched)
     marks = mark_documents(snapshot, documents, request.query, request.highlight)
     return FetchResponse(fetched.documents, marks)
+
+
+def documents_of(fetched: FetchResponse) -> list[bytes]:
+    """Return all fetched documents."""
+    documents = [one for one in fetched.documents if one is not None]
+    assert len(documents) == len(fetched.documents), "only `fetch_some` leaves some out"
+    return documents
 
 
 def fetch_with_marks(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
@@ -51,12 +55,6 @@ def fetch_with_marks(snapshot: Snapshot, request: FetchRequest) -> FetchResponse
 def are_many(request: FetchRequest) -> bool:
     """Return whether a request wants so many documents that reading them may take milliseconds."""
     return len(request.records) > _RECORD_BYTES * READ_FAST_MAX
-
-
-def is_slow_to_mark(fetched: FetchResponse) -> bool:
-    """Return whether `with_marks` is likely to take more than a few milliseconds."""
-    num_bytes = sum([len(one) for one in fetched.documents if one is not None])
-    return num_bytes > MARKED_FAST_BYTES
 
 
 def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[Any, ...], ...]:

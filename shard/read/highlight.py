@@ -41,6 +41,8 @@ _SPLIT_BYTES_MAX: Final = 1 << 20
 """Bytes of documents whose words are in memory at a time, about; a byte takes up to 12."""
 _TEXT_BYTES_MIN: Final = 32
 """The least that a text takes from an item's byte budget."""
+MARKED_FAST_BYTES: Final = 16_000
+"""Marking this many bytes of documents takes 1-4 ms, the longer the shorter they are."""
 
 
 class _Document:
@@ -222,6 +224,11 @@ def _named(names: Sequence[str], parsed: _Document) -> dict[str, bool]:
         else:
             paths[name] = True
     return paths
+
+
+def is_slow_to_mark(documents: Sequence[bytes]) -> bool:
+    """Return whether marking documents is likely to take more than a few milliseconds."""
+    return sum(map(len, documents)) > MARKED_FAST_BYTES
 
 
 def mark_documents(

@@ -50,6 +50,7 @@ from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.score_explanation import explain_score
 from shard.read.corpus_statistics import statistics
 from shard.read.field_classes_of_snapshot import field_classes_of
+from shard.read.highlight import is_slow_to_mark, mark_documents
 from shard.read.matching import PinnedHits, match
 from shard.segment.columns.external_ids import find_live
 
@@ -94,9 +95,11 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     if found.pinned:
         pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
+    documents, marks = _sent_along(snapshot, request, hits.records[: request.num_documents])
     return SearchResponse(
         found.total,
-        *_hit_columns(snapshot, request, hits, request.num_documents),
+        *_hit_columns(snapshot, request, hits),
+        documents=documents,
         facets=facets,
         ranges=ranges,
         explanations=_explain(snapshot, request, hits) if request.wants_explanation else (),
@@ -118,6 +121,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         cube=None if request.cube is None else count_cube(snapshot, request.cube, found.counted),
         terms=None if request.terms is None else near_terms(snapshot, request.terms),
         num_pinned=found.num_pinned,
+        marks=marks,
     )
 
 
@@ -173,32 +177,39 @@ def _pinned_answer(
     return _answer_of(snapshot, request, hits, explanations), ordered
 
 
-_HitColumns: TypeAlias = tuple[
-    bytes, bytes, bytes, tuple[bytes | tuple[Any, ...], ...], tuple[bytes, ...]
-]
-"""Places, scores, records, sort values and documents of hits, best first, as they are sent."""
+_HitColumns: TypeAlias = tuple[bytes, bytes, bytes, tuple[bytes | tuple[Any, ...], ...]]
+"""Places, scores, records and sort values of hits, best first, as they are sent."""
 
 
-def _hit_columns(
-    snapshot: Snapshot, request: SearchRequest, hits: Hits, num_documents: int
-) -> _HitColumns:
-    """Return the columns of some hits, with the stored documents of the first ones."""
+def _hit_columns(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> _HitColumns:
+    """Return the columns of some hits."""
     _, _, places, records, scores = hits
     return (
         places.tobytes(),
         b"" if scores is None else scores.tobytes(),
         records.tobytes(),
         tuple(map(partial(packed_sort_values, snapshot, hits), request.sort)),
-        _sent_along(snapshot, records[:num_documents]) if num_documents else (),
     )
 
 
-def _sent_along(snapshot: Snapshot, records: NDArray[np.uint64]) -> tuple[bytes, ...]:
-    """Return the documents of the first hits; none if they are too large: they are fetched then."""
+def _sent_along(
+    snapshot: Snapshot, request: SearchRequest, records: NDArray[np.uint64]
+) -> tuple[tuple[bytes, ...], tuple[dict[str, Any], ...]]:
+    """Return the documents of some hits, and the marks of each if requested.
+
+    None if they are too large, or too large to be marked on the event loop: they are fetched then.
+    """
+    if not len(records):
+        return (), ()
     try:
-        return tuple(snapshot.read_documents(records, PAGE_BYTES_MAX))
+        documents = tuple(snapshot.read_documents(records, PAGE_BYTES_MAX))
     except PayloadTooLarge:
-        return ()
+        return (), ()
+    if request.highlight is None:
+        return documents, ()
+    if is_slow_to_mark(documents):
+        return (), ()
+    return documents, mark_documents(snapshot, documents, request.query, request.highlight)
 
 
 def _elements_of(
@@ -214,14 +225,17 @@ def _answer_of(
 ) -> SearchResponse:
     """Return a response with hits only."""
     num_documents = len(hits.docs) if request.num_documents else 0
+    documents, marks = _sent_along(snapshot, request, hits.records[:num_documents])
     return SearchResponse(
         len(hits.docs),
-        *_hit_columns(snapshot, request, hits, num_documents),
+        *_hit_columns(snapshot, request, hits),
+        documents=documents,
         facets=(),
         ranges=(),
         explanations=explanations,
         timings_us=(0, 0, 0),
         elements=_elements_of(snapshot, request, hits) if request.wants_elements else (),
+        marks=marks,
     )
 
 

@@ -38,7 +38,6 @@ from common.protocol.messages.item_reads import (
     FetchResponse,
     GetRequest,
     GetResponse,
-    HighlightRequest,
 )
 from common.protocol.messages.message import PROTOCOL_VERSION, Message
 from common.protocol.messages.monitoring import (
@@ -60,6 +59,7 @@ from common.protocol.messages.search_request import (
     FilterClause,
     FilterFactor,
     GroupsRequest,
+    HighlightRequest,
     Pin,
     RangeRequest,
     SearchRequest,

@@ -5,24 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from common.protocol.messages.message import Message
-from common.protocol.messages.search_request import SortKey
+from common.protocol.messages.search_request import HighlightRequest, SortKey
 from common.protocol.messages.text_query_and_statistics import TextQuery
-
-
-class HighlightRequest(Message, frozen=True, array_like=True):
-    """Ask to highlight the fetched documents."""
-
-    highlight_fields: tuple[str, ...] | None
-    """None: none; `ALL_FIELDS` among them: every searchable field."""
-    snippet_fields: tuple[tuple[str, int], ...]
-    """Path and number of words."""
-    pre: str
-    post: str
-    ellipsis: str
-    text_bytes_max: int
-    """Bytes of each text that are scanned; the rest has no highlights."""
-    item_bytes_max: int
-    """Bytes of all texts of an item together."""
 
 
 class FetchRequest(Message, frozen=True, array_like=True):

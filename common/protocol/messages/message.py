@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-PROTOCOL_VERSION = 20
+PROTOCOL_VERSION = 21
 
 
 class Message(Struct, frozen=True, array_like=True):

@@ -193,6 +193,22 @@ class FilterFactor(Message, frozen=True, array_like=True):
     """Name of the rule that set it."""
 
 
+class HighlightRequest(Message, frozen=True, array_like=True):
+    """How documents are marked that are sent."""
+
+    highlight_fields: tuple[str, ...] | None
+    """None: none; `ALL_FIELDS` among them: every searchable field."""
+    snippet_fields: tuple[tuple[str, int], ...]
+    """Path and number of words."""
+    pre: str
+    post: str
+    ellipsis: str
+    text_bytes_max: int
+    """Bytes of each text that are scanned; the rest has no highlights."""
+    item_bytes_max: int
+    """Bytes of all texts of an item together."""
+
+
 class SearchRequest(Message, frozen=True, array_like=True):
     """One search over one snapshot of the shard's partition."""
 
@@ -248,6 +264,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     needs_scores: bool = True
     """Whether the weights of the query mean more than which kinds of match there are. If not, hits
     have no scores, and equal sort values are in order of insertion."""
+    highlight: HighlightRequest | None = None
+    """How the documents that are sent along are marked; None: not at all."""
 
     @property
     def has_scores(self) -> bool:

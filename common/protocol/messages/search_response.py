@@ -132,7 +132,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     keys. Of many hits that all have doubles: float64 per hit.
     """
     documents: tuple[bytes, ...]
-    """Stored bytes of the first `num_documents` hits."""
+    """Stored bytes of the first `num_documents` hits; none if these are large: they are fetched."""
     facets: tuple[FacetCounts, ...]
     ranges: tuple[RangeCounts, ...]
     explanations: tuple[Any, ...]
@@ -161,6 +161,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """The words of `SearchRequest.terms`, if given and the shard has searched."""
     num_pinned: int = 0
     """How many hits are pinned, separate or not."""
+    marks: tuple[dict[str, Any], ...] = ()
+    """Of each of the `documents`, if requested; see `FetchResponse`."""
 
     def sort_column(self, i: int) -> Sequence[Any]:
         """Return the values of the i-th sort key by hit; none of the score, sent anyway."""

@@ -10,7 +10,7 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
-from common.protocol.messages import FetchResponse
+from common.protocol.messages import FetchResponse, HighlightRequest
 from coordinator.cluster.all_shards import DEFAULT_TIMEOUTS
 from coordinator.read.stored_items import page_items
 
@@ -60,3 +60,40 @@ async def test_a_page_fails_with_the_reason_of_the_shard(error: ServiceError) ->
         await page_items(cluster, outcome, hits)
 
     assert raised.value is error
+
+
+async def test_documents_and_marks_are_fetched_only_if_they_did_not_come_with_the_hits() -> None:
+    fetching = Shard(FetchResponse((b'{"id":2}',), ({"_highlight": {"t": "b"}},)))
+    cluster: Any = SimpleNamespace(
+        shards=[Shard(Unavailable("asked for nothing")), fetching],
+        num_shards=2,
+        timeouts=DEFAULT_TIMEOUTS,
+    )
+    marks = HighlightRequest(("t",), (), "[", "]", "…", 1 << 20, 1 << 20)
+    parameters = SimpleNamespace(
+        marks=marks, fields=None, exclude_fields=None, distance_key=None, show=frozenset()
+    )
+    outcome: Any = SimpleNamespace(
+        parameters=parameters,
+        state=SimpleNamespace(
+            index=SimpleNamespace(number=1, revision=1),
+            horizon=1,
+            deadline=Deadline.after_ms(5_000),
+        ),
+        scored=SimpleNamespace(query=None),
+    )
+    sent = SimpleNamespace(
+        documents=[b'{"id":0}', b'{"id":1}'],
+        marks=[{"_highlight": {}}, {"_highlight": {"t": "a"}}],
+        explanations=(),
+    )
+    kept_back = SimpleNamespace(documents=(), marks=(), explanations=())
+    hits: Any = [
+        SimpleNamespace(shard=1, record=9, rank=0, answer=kept_back),
+        SimpleNamespace(shard=0, record=7, rank=1, answer=sent),
+    ]
+
+    assert await page_items(cluster, outcome, hits) == [
+        b'{"id":2,"_highlight":{"t":"b"}}',
+        b'{"id":1,"_highlight":{"t":"a"}}',
+    ]

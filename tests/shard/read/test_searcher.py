@@ -17,12 +17,13 @@ from msgspec import structs
 from common.protocol.messages import (
     FacetRequest,
     FilterClause,
+    HighlightRequest,
     TermsRequest,
 )
 from common.query_syntax_tree import AllOf, And, AnyOf, Filter, Not
 from shard.query.filters import disjunctive_facets, filter_only_matches
 from shard.query.spelling.completions_and_near_spellings import near_terms
-from shard.read import searcher
+from shard.read import highlight, searcher
 from shard.segment.columns.facet_column_builder import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
@@ -46,6 +47,24 @@ def test_words_come_along_with_a_search_whatever_its_hits_are(world: World, num:
     assert found.terms is not None
     assert "w0" in found.terms.terms
     assert searcher.search(snapshot, asked).terms is None
+
+
+@given(worlds(), st.integers(0, 1_000))
+def test_documents_come_along_marked_or_not_at_all(world: World, fast_bytes: int) -> None:
+    marks = HighlightRequest(("*",), (), "[", "]", "…", 1 << 20, 1 << 20)
+    asked = request(num_documents=5)
+    plain = searcher.search(world.snapshot, asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(highlight, "MARKED_FAST_BYTES", fast_bytes)
+        found = searcher.search(world.snapshot, structs.replace(asked, highlight=marks))
+
+    assert found.records == plain.records
+    assert plain.marks == ()
+    if sum(map(len, plain.documents)) > fast_bytes:
+        assert found.documents == found.marks == ()
+    else:
+        assert found.documents == plain.documents
+        assert found.marks == highlight.mark_documents(world.snapshot, plain.documents, None, marks)
 
 
 @given(worlds(), clauses, st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 12))
