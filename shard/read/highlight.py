@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
@@ -31,11 +32,13 @@ from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.read.grapheme_clusters import last_cut
 from shard.read.marked_words import Marker, SplitText
 from shard.read.snippets import MarkStyle, cut_snippet, mark_text
-from shard.read.words_of_texts import WordsOfTexts
+from shard.read.words_of_texts import Words
 
 if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, TextQuery
     from shard.segment.snapshot import Snapshot
+
+T = TypeVar("T")
 
 _SPLIT_BYTES_MAX: Final = 1 << 20
 """Bytes of documents whose words are in memory at a time, about; a byte takes up to 12."""
@@ -46,31 +49,17 @@ MARKED_FAST_BYTES: Final = 16_000
 
 
 class _Document:
-    """The texts of one document by path, split on first use.
+    """The texts of one document that a request wants to see marked.
 
     Args:
         document: its bytes.
-        words: splits texts.
-        searched: by path, whether the query looks into it.
-        text_bytes_max: bytes of each text to split into words.
-        bytes_max: bytes of all texts to split into words.
+        request: which texts, and how many bytes of them are split into words.
     """
 
-    def __init__(
-        self,
-        document: bytes,
-        words: WordsOfTexts,
-        searched: Mapping[str, bool],
-        text_bytes_max: int,
-        bytes_max: int,
-    ) -> None:
+    def __init__(self, document: bytes, request: HighlightRequest) -> None:
+        self._request = request
         self._value = orjson.loads(document)
-        self._words = words
-        self._searched = searched
-        self._text_bytes_max = text_bytes_max
-        self._num_bytes_left = bytes_max
-        self._values = list(texts_of(self._value))
-        self._cut: dict[int, SplitText] = {}
+        self._values = texts_of(self._value)
         self._families: dict[str, list[int]] = defaultdict(list)
         for i, (path, _) in enumerate(self._values):
             self._families[path].append(i)
@@ -78,45 +67,110 @@ class _Document:
             while dot >= 0:
                 self._families[path[:dot]].append(i)
                 dot = path.find(".", dot + 1)
+        self._highlighted = self._named(request.highlight_fields or ())
+        self._snipped = {
+            path: num_words
+            for name, num_words in request.snippet_fields
+            for path in self._named((name,))
+        }
+        paths = {**self._highlighted, **self._snipped}
+        shown = dict.fromkeys(i for path in paths for i in self._families.get(path, ()))
+        self._rank_of = {i: rank for rank, i in enumerate(shown)}
+        self._encoded = [self._values[i][1].encode("utf-8", "replace") for i in shown]
+        self.parts = _parts_to_split(self._encoded, request)
+        """Of each text that is shown, what is split into words."""
 
-    def paths(self) -> list[str]:
-        """Return the paths of all texts, in document order."""
-        return list(dict.fromkeys(path for path, _ in self._values))
+    def marks(
+        self,
+        words: Sequence[Words],
+        marker: Marker,
+        searched: Mapping[str, bool],
+        style: MarkStyle,
+    ) -> dict[str, Any]:
+        """Return `_highlight` and `_snippet`.
 
-    def texts(self, path: str) -> list[SplitText]:
-        """Return the texts of a field, or of all fields inside an object of that path."""
-        return [self._text(i) for i in self._families.get(path, ())]
+        A field that the request names is always present, marked or not; "*" adds those that have a
+        mark. Fields with an array give a list in `_highlight` and their best element in `_snippet`.
 
-    def is_plural(self, path: str) -> bool:
+        Args:
+            words: of each of the `parts`.
+            marker: has split them.
+            searched: by path, whether the query looks into it.
+            style: of the marks.
+        """
+        check_call()
+        texts = [self._split_text(i, words[rank], searched) for i, rank in self._rank_of.items()]
+        marked = list(zip(texts, marker.marks_of(texts), strict=True))
+        result: dict[str, Any] = {}
+        if self._request.highlight_fields is not None:
+            result["_highlight"] = highlights = {}
+            for path, is_named in self._highlighted.items():
+                found = self._of(path, marked)
+                if not found or not (is_named or any(marks for _, marks in found)):
+                    continue
+                shown = [
+                    mark_text(text, marks, style, 0, len(text.encoded)) for text, marks in found
+                ]
+                highlights[path] = shown if self._is_plural(path) else shown[0]
+        if self._request.snippet_fields:
+            result["_snippet"] = {
+                path: max(
+                    (
+                        cut_snippet(text, marks, style, num_words)
+                        for text, marks in self._of(path, marked)
+                    ),
+                    key=lambda snippet: snippet[0],
+                )[1]
+                for path, num_words in self._snipped.items()
+                if path in self._families
+            }
+        return result
+
+    def _named(self, names: Sequence[str]) -> dict[str, bool]:
+        """Return the paths that names refer to, and whether they are named explicitly."""
+        paths: dict[str, bool] = {}
+        for name in names:
+            if name == ALL_FIELDS:
+                for path, _ in self._values:
+                    paths.setdefault(path, False)
+            else:
+                paths[name] = True
+        return paths
+
+    def _of(self, path: str, shown: Sequence[T]) -> list[T]:
+        """Return those of the texts shown that a field has, or all fields in an object."""
+        return [shown[self._rank_of[i]] for i in self._families.get(path, ())]
+
+    def _is_plural(self, path: str) -> bool:
         """Return whether a field may have several texts: it is an array, or an object."""
-        return len(self._families.get(path, ())) > 1 or _leads_through_array(self._value, path)
+        return len(self._families[path]) > 1 or _leads_through_array(self._value, path)
 
-    def _text(self, i: int) -> SplitText:
-        """Return a text, split up to the last whole word within the byte limits."""
-        text = self._cut.get(i)
-        if text is None:
-            path, value = self._values[i]
-            encoded = value.encode("utf-8", "replace")
-            end = min(len(encoded), self._text_bytes_max, self._num_bytes_left)
-            self._num_bytes_left -= min(self._num_bytes_left, max(end, _TEXT_BYTES_MIN))
-            part = encoded
-            if end < len(encoded):
-                end = last_cut(encoded, end)
-                part = encoded[:end]
-            words = self._words.split(part)
-            if end < len(encoded):
-                # What ends at the cut may go on after it. A bigram before that may reach into it.
-                whole = len(words.ends)
-                while whole and words.ends[whole - 1] == end:
-                    whole -= 1
-                if whole < len(words.ends):
-                    end = min(end, int(words.starts[whole:].min()))
-                words = words.first(whole)
-                if whole:
-                    end = max(end, int(words.ends[-1]))
-            text = SplitText(path, encoded, words, self._searched.get(path, False), end)
-            self._cut[i] = text
-        return text
+    def _split_text(self, i: int, words: Words, searched: Mapping[str, bool]) -> SplitText:
+        """Return a text that is split up to its last whole word within the byte limits."""
+        path, rank = self._values[i][0], self._rank_of[i]
+        encoded, end = self._encoded[rank], len(self.parts[rank])
+        if end < len(encoded):
+            # What ends at the cut may go on after it. A bigram before that may reach into it.
+            whole = len(words.ends)
+            while whole and words.ends[whole - 1] == end:
+                whole -= 1
+            if whole < len(words.ends):
+                end = min(end, int(words.starts[whole:].min()))
+            words = words.between(0, whole)
+            if whole:
+                end = max(end, int(words.ends[-1]))
+        return SplitText(path, encoded, words, searched.get(path, False), end)
+
+
+def _parts_to_split(encoded: Sequence[bytes], request: HighlightRequest) -> list[bytes]:
+    """Return the beginnings of an item's texts, within the byte limits of a request."""
+    num_bytes_left = request.item_bytes_max
+    parts: list[bytes] = []
+    for text in encoded:
+        end = min(len(text), request.text_bytes_max, num_bytes_left)
+        num_bytes_left -= min(num_bytes_left, max(end, _TEXT_BYTES_MIN))
+        parts.append(text if end == len(text) else text[: last_cut(text, end)])
+    return parts
 
 
 def _leads_through_array(value: Any, path: str) -> bool:
@@ -134,57 +188,6 @@ def _leads_through_array(value: Any, path: str) -> bool:
     )
 
 
-class _Shown:
-    """The fields of one document that a request wants to see marked, their texts split."""
-
-    def __init__(self, parsed: _Document, request: HighlightRequest) -> None:
-        self._parsed = parsed
-        self._request = request
-        self._highlighted = _named(request.highlight_fields or (), parsed)
-        self._snipped = {
-            path: num_words
-            for name, num_words in request.snippet_fields
-            for path in _named((name,), parsed)
-        }
-        paths = {**self._highlighted, **self._snipped}
-        self._texts = [text for path in paths for text in parsed.texts(path)]
-
-    def marks(self, marker: Marker, style: MarkStyle) -> dict[str, Any]:
-        """Return `_highlight` and `_snippet`.
-
-        A field that the request names is always present, marked or not; "*" adds those that have a
-        mark. Fields with an array give a list in `_highlight` and their best element in `_snippet`.
-        """
-        check_call()
-        parsed = self._parsed
-        # A word's best tier is taken over all texts shown, so that all of them mark alike.
-        tiers = marker.best_tiers(self._texts)
-        result: dict[str, Any] = {}
-        if self._request.highlight_fields is not None:
-            result["_highlight"] = marks = {}
-            for path, is_named in self._highlighted.items():
-                found = [(text, marker.find(text, tiers)) for text in parsed.texts(path)]
-                if not found or not (is_named or any(marked for _, marked in found)):
-                    continue
-                texts_marked = [
-                    mark_text(text, marked, style, 0, len(text.encoded)) for text, marked in found
-                ]
-                marks[path] = texts_marked if parsed.is_plural(path) else texts_marked[0]
-        if self._request.snippet_fields:
-            result["_snippet"] = {
-                path: max(
-                    (
-                        cut_snippet(text, marker.find(text, tiers), style, num_words)
-                        for text in parsed.texts(path)
-                    ),
-                    key=lambda snippet: snippet[0],
-                )[1]
-                for path, num_words in self._snipped.items()
-                if parsed.texts(path)
-            }
-        return result
-
-
 def mark_all(
     documents: Sequence[bytes],
     marker: Marker,
@@ -196,34 +199,32 @@ def mark_all(
     Many documents are split before the first is marked: what their words match is found for all of
     them at once.
     """
-    style = MarkStyle(request.pre, request.post, request.ellipsis)
     marks: list[dict[str, Any]] = []
-    shown: list[_Shown] = []
+    parsed: list[_Document] = []
     num_bytes = 0
     for document in documents:
         check_call()
-        parsed = _Document(
-            document, marker.words, searched, request.text_bytes_max, request.item_bytes_max
-        )
-        shown.append(_Shown(parsed, request))
+        parsed.append(_Document(document, request))
         num_bytes += len(document)
         if num_bytes > _SPLIT_BYTES_MAX:
-            marks += [one.marks(marker, style) for one in shown]
-            shown = []
+            marks += _marks_of(parsed, marker, searched, request)
+            parsed = []
             num_bytes = 0
-    return (*marks, *(one.marks(marker, style) for one in shown))
+    return (*marks, *_marks_of(parsed, marker, searched, request))
 
 
-def _named(names: Sequence[str], parsed: _Document) -> dict[str, bool]:
-    """Return the paths that names refer to, and whether the request names each explicitly."""
-    paths: dict[str, bool] = {}
-    for name in names:
-        if name == ALL_FIELDS:
-            for path in parsed.paths():
-                paths.setdefault(path, False)
-        else:
-            paths[name] = True
-    return paths
+def _marks_of(
+    parsed: Sequence[_Document],
+    marker: Marker,
+    searched: Mapping[str, bool],
+    request: HighlightRequest,
+) -> list[dict[str, Any]]:
+    """Return `_highlight` and `_snippet` of documents whose words are split together."""
+    style = MarkStyle(request.pre, request.post, request.ellipsis)
+    words = iter(marker.words.split([part for one in parsed for part in one.parts]))
+    return [
+        one.marks(list(islice(words, len(one.parts))), marker, searched, style) for one in parsed
+    ]
 
 
 def is_slow_to_mark(documents: Sequence[bytes]) -> bool:

@@ -52,11 +52,10 @@ class QueryWords:
 
     def learn(self, terms: Iterable[str]) -> None:
         """Find which words the terms, all of them new, match inside, as prefix or with typos."""
-        unknown = sorted(term.encode() for term in terms) if self._have_similar else []
-        if not unknown:
+        texts = sorted(terms) if self._have_similar else []
+        if not texts:
             return
-        vocabulary = _vocabulary_of(unknown)
-        texts = [term.decode() for term in unknown]
+        vocabulary = _vocabulary_of([term.encode() for term in texts])
         for i, word in enumerate(self._words):
             if word.infix:
                 inside = [term for term in texts if word.text in term]
@@ -91,8 +90,9 @@ class QueryWords:
             forms = [term for term in terms if term.startswith(self._beginnings[of])]
             roots = zip(forms, stem_all(forms, of.language), strict=True)
             stems = {form: root for form, root in roots if root in by_stem}
+        matching = {*same, *similar, *stems}
         for ordinal, term in enumerate(terms):
-            if term not in same and term not in similar and term not in stems:
+            if term not in matching:
                 continue
             best: dict[int, int] = dict.fromkeys(same.get(term, ()), 0)
             for i, tier in by_stem[stems[term]] if term in stems else ():

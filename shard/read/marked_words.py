@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -65,10 +65,16 @@ class _WeighedPhrase(NamedTuple):
 class _Matches:
     """Which of the numbered words match, in fields of one class."""
 
+    of: FieldClass
+    """The class."""
     is_match: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """By number."""
     tiers: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By number: the words of the query that it matches, and in which tiers."""
+
+
+_MatchingWord: TypeAlias = tuple[int, list[tuple[int, int]]]
+"""A word of a text, by its ordinal, with the words of the query it matches and in which tiers."""
 
 
 class Marker:
@@ -79,6 +85,7 @@ class Marker:
         self._classes = classes
         self._num_learned = 0
         self._matches: dict[FieldClass, _Matches] = {}
+        self._matches_by_path: dict[str, _Matches] = {}
         words: list[Word] = []
         self._weights: list[float] = []
         self._tier_weights: list[list[float]] = []
@@ -100,37 +107,38 @@ class Marker:
         beginnings = tuple(phrase.words[-1] for phrase in self._phrases if phrase.is_prefix)
         self._words_of_phrases = _WordsOfPhrases(of_phrases, beginnings)
 
-    def best_tiers(self, texts: Sequence[SplitText]) -> list[int]:
-        """Return, by word of the query, the best tier that the texts have."""
-        best = [_NO_TIER] * len(self._weights)
-        for text in texts:
-            if not text.is_searched:
-                continue
-            matches = self._matches_in(text)
-            numbers = text.words.numbers
-            for number in {*numbers[matches.is_match[numbers]].tolist()}:
-                for i, tier in matches.tiers[number]:
-                    best[i] = min(best[i], tier)
-        return best
+    def marks_of(self, texts: Sequence[SplitText]) -> list[list[Mark]]:
+        """Return the marks of each of a document's texts, ascending.
 
-    def find(self, text: SplitText, tiers: Sequence[int]) -> list[Mark]:
+        A word's best tier is taken over all of the texts, so that all of them mark alike.
+        """
+        matching = [self._matching(text) if text.is_searched else [] for text in texts]
+        best = [_NO_TIER] * len(self._weights)
+        for words in matching:
+            for _, tiers in words:
+                for i, tier in tiers:
+                    best[i] = min(best[i], tier)
+        return [
+            self._marks(text, words, best) if text.is_searched else []
+            for text, words in zip(texts, matching, strict=True)
+        ]
+
+    def _marks(
+        self, text: SplitText, matching: Sequence[_MatchingWord], best: Sequence[int]
+    ) -> list[Mark]:
         """Return the marks of a text, ascending.
 
         Args:
-            text: one of those passed to `best_tiers`.
-            tiers: the result of `best_tiers`.
+            text: the query looks into it.
+            matching: its words that match.
+            best: by word of the query, the tier that is marked.
         """
-        if not text.is_searched:
-            return []
-        matches = self._matches_in(text)
-        numbers = text.words.numbers
-        ordinals = np.flatnonzero(matches.is_match[numbers])
         weights = self._weights
         found = [
             Mark(ordinal, i, weights[i])
-            for ordinal, number in zip(ordinals.tolist(), numbers[ordinals].tolist(), strict=True)
-            for i, tier in matches.tiers[number]
-            if tier <= tiers[i]
+            for ordinal, tiers in matching
+            for i, tier in tiers
+            if tier <= best[i]
         ]
         if self._phrases:
             places = _Places(text.words, self.words.texts, self._words_of_phrases)
@@ -139,25 +147,50 @@ class Marker:
                 found += {Mark(i, number, phrase.weight) for i in places.of_phrase(phrase)}
         return sorted(found)
 
-    def _matches_in(self, text: SplitText) -> _Matches:
-        """Return which words match in the field of a text, among all that were split so far."""
+    def _matching(self, text: SplitText) -> list[_MatchingWord]:
+        """Return the words of a text that match, ascending."""
+        matches = self._matches_in(text.path)
+        numbers = text.words.numbers
+        ordinals = matches.is_match[numbers].nonzero()[0]
+        if not len(ordinals):
+            return []
+        tiers = matches.tiers
+        return [
+            (ordinal, tiers[number])
+            for ordinal, number in zip(ordinals.tolist(), numbers[ordinals].tolist(), strict=True)
+        ]
+
+    def _matches_in(self, path: str) -> _Matches:
+        """Return which words match in a field, among all that were split so far."""
+        matches = self._matches_by_path.get(path)
+        if matches is None:
+            of = self._classes.class_of(path)
+            matches = self._matches_by_path[path] = self._matches.setdefault(of, _Matches(of))
         texts = self.words.texts
+        known = len(matches.is_match)
+        if known < len(texts):
+            self._learn(matches, texts, known)
+        return matches
+
+    def _learn(self, matches: _Matches, texts: Sequence[str], known: int) -> None:
+        """Find which words match, in fields of one class, of those that were split since.
+
+        Args:
+            matches: of the class; gets theirs.
+            texts: of all words.
+            known: how many of them it has.
+        """
         if self._num_learned < len(texts):
             self._query_words.learn(texts[self._num_learned :])
             self._num_learned = len(texts)
-        of = self._classes.class_of(text.path)
-        matches = self._matches.setdefault(of, _Matches())
-        known = len(matches.is_match)
-        if known < len(texts):
-            is_match = np.zeros(len(texts) - known, np.bool_)
-            for ordinal, tiers in self._query_words.matches(texts[known:], of):
-                # A tier without weight does not match: `house` for the known word `mouse`.
-                kept = [(i, tier) for i, tier in tiers if self._tier_weights[i][tier] > 0]
-                if kept:
-                    is_match[ordinal] = True
-                    matches.tiers[known + ordinal] = kept
-            matches.is_match = np.concatenate((matches.is_match, is_match))
-        return matches
+        is_match = np.zeros(len(texts) - known, np.bool_)
+        for ordinal, tiers in self._query_words.matches(texts[known:], matches.of):
+            # A tier without weight does not match: `house` for the known word `mouse`.
+            kept = [(i, tier) for i, tier in tiers if self._tier_weights[i][tier] > 0]
+            if kept:
+                is_match[ordinal] = True
+                matches.tiers[known + ordinal] = kept
+        matches.is_match = np.concatenate((matches.is_match, is_match))
 
 
 class _WordsOfPhrases:

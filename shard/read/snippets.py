@@ -45,6 +45,8 @@ def mark_text(
     text: SplitText, marked: Sequence[Mark], style: MarkStyle, start: int, end: int
 ) -> str:
     """Return ``text[start:end]`` (bytes) escaped, with marks around the marked words inside."""
+    if not marked:
+        return _escape(text.encoded[start:end])
     spans: list[list[int]] = []
     ordinals = _ordinals_of(marked)
     words = text.words

@@ -9,6 +9,7 @@ of a word is that of the tokenizer and of a hash table, some 10 ns; Python sees 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,10 +48,10 @@ class Words(NamedTuple):
     ends: NDArray[np.int64]
     """Where they end."""
 
-    def first(self, count: int) -> Words:
-        """Return the first words."""
+    def between(self, start: int, end: int) -> Words:
+        """Return some words in a row."""
         numbers, positions, starts, ends = self
-        return Words(numbers[:count], positions[:count], starts[:count], ends[:count])
+        return Words(numbers[start:end], positions[start:end], starts[start:end], ends[start:end])
 
 
 class WordsOfTexts:
@@ -63,8 +64,27 @@ class WordsOfTexts:
         self._hashed = np.empty((CHUNK_WORDS, 2), np.uint64)
         self._distinct = DistinctWords(*new_words(0, len(self._buffers.word_bytes)))
 
-    def split(self, encoded: bytes) -> Words:
-        """Return the words of a text in UTF-8."""
+    def split(self, encoded: Sequence[bytes]) -> list[Words]:
+        """Return the words of each of some texts in UTF-8.
+
+        The tokenizer takes them as the lines of one text: no word depends on what stands in another
+        line. (Positions go on from line to line; only their differences within one matter.)
+        """
+        lines = b"\n".join(encoded)
+        words = self._split(lines)
+        if not lines.isascii():
+            firsts = self._distinct.word_bytes[self._distinct.rows[words.numbers, START]]
+            words = Words(*(one[firsts >= SPELLING_END] for one in words))
+        begins = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(one) + 1 for one in encoded], out=begins[1:])
+        bounds = np.searchsorted(words.ends, begins, "right")
+        offsets = np.repeat(begins[:-1], np.diff(bounds))
+        words = words._replace(starts=words.starts - offsets, ends=words.ends - offsets)
+        limits = bounds.tolist()
+        return [words.between(*pair) for pair in pairwise(limits)]
+
+    def _split(self, encoded: bytes) -> Words:
+        """Return the words of a text, spellings among them."""
         text = np.frombuffer(bytearray(encoded), np.uint8)
         buffers = self._buffers
         state = np.zeros(STATE_SIZE, np.int64)
@@ -84,11 +104,7 @@ class WordsOfTexts:
             )
         if num_terms > known:
             self._learn(known, num_terms)
-        words = chunks[0] if len(chunks) == 1 else _joined(chunks)
-        if encoded.isascii():
-            return words
-        firsts = self._distinct.word_bytes[self._distinct.rows[words.numbers, START]]
-        return Words(*(one[firsts >= SPELLING_END] for one in words))
+        return chunks[0] if len(chunks) == 1 else _joined(chunks)
 
     def _make_room(self, num_terms: int, count: int) -> None:
         """Let as many new words fit as a chunk has.
@@ -113,7 +129,11 @@ class WordsOfTexts:
         first = int(rows[0, START])
         added = self._distinct.word_bytes[first : int(rows[-1, END])].tobytes()
         bounds = (rows[:, START : END + 1] - first).tolist()
-        self.texts += [added[start:end].decode() for start, end in bounds]
+        if added.isascii():
+            text = added.decode()
+            self.texts += [text[start:end] for start, end in bounds]
+        else:
+            self.texts += [added[start:end].decode() for start, end in bounds]
 
 
 def _joined(chunks: Sequence[Words]) -> Words:
