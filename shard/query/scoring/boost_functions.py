@@ -168,29 +168,22 @@ def pick_factors(by_doc: F64Array, docs: U32Array, factors: F64Array) -> None:
         factors[i] = by_doc[docs[i]]
 
 
-@kernel(inline=True)
-def _raised(score: float, factor: float) -> float:
-    """Return a score times a factor, rounded to whole score units.
-
-    However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
-    infinite.
-    """
-    units = np.rint(score * SCORE_UNIT * factor)
-    least = 1.0 if score > 0.0 else 0.0
-    return min(max(units, least), _UNITS_MAX) / SCORE_UNIT
+@kernel(allocates=False)
+def write_rule_factors(bitset: U64Array, docs: U32Array, factor: float, factors: F64Array) -> None:
+    """Write the factor of each of some documents: `factor` if it is in a bitset, else 1."""
+    for i in range(len(docs)):
+        factors[i] = factor if has_bit(bitset, docs[i]) else 1.0
 
 
 @kernel(allocates=False)
 def raise_scores(scores: F64Array, factors: F64Array, raised: F64Array) -> None:
-    """Write each score times its factor."""
-    for i in range(len(scores)):
-        raised[i] = _raised(scores[i], factors[i])
+    """Write scores times factors, rounded to whole score units.
 
-
-@kernel(allocates=False)
-def raise_scores_of(
-    scores: F64Array, docs: U32Array, bitset: U64Array, factor: float, raised: F64Array
-) -> None:
-    """Write the scores of the documents in a bitset times a factor, and all others as they are."""
+    However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
+    infinite.
+    """
     for i in range(len(scores)):
-        raised[i] = _raised(scores[i], factor if has_bit(bitset, docs[i]) else 1.0)
+        score = scores[i]
+        units = np.rint(score * SCORE_UNIT * factors[i])
+        least = 1.0 if score > 0.0 else 0.0
+        raised[i] = min(max(units, least), _UNITS_MAX) / SCORE_UNIT

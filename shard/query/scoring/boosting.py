@@ -20,10 +20,10 @@ from shard.query.matches import Matches
 from shard.query.scoring.boost_functions import (
     pick_factors,
     raise_scores,
-    raise_scores_of,
     read_moments,
     read_numbers,
     write_factors,
+    write_rule_factors,
 )
 from shard.segment.columns.cached_date_seconds import date_seconds_by_rank, has_date_seconds
 from shard.segment.columns.geo_columns import geo_column
@@ -33,7 +33,7 @@ from shard.segment.doc_sets import has_bit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.protocol.messages import SearchRequest
+    from common.protocol.messages import FilterFactor, SearchRequest
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _TEXTS_FAST_MAX: Final = 4_096
@@ -64,14 +64,17 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
             by = np.empty(len(docs))
             pick_factors(by_doc, docs, by)
         scores = by if scores is None else raised(scores, by)  # a score of 1 times its factor
-    if scores is None:
-        scores = np.full(len(docs), _BASE_SCORE)
     for rule in request.factors:
         bitset = filter_bitsets.resolve(snapshot, view, rule.filter)
-        higher = np.empty(len(docs))
-        raise_scores_of(scores, docs, bitset, rule.factor, higher)
-        scores = higher
+        by = np.empty(len(docs))
+        write_rule_factors(bitset, docs, rule.factor if scores is not None else _once(rule), by)
+        scores = by if scores is None else raised(scores, by)
     return Matches(view, docs=docs, scores=scores)
+
+
+def _once(rule: FilterFactor) -> float:
+    """Return a score of 1 times the factor of a rule."""
+    return float(raised(np.array([_BASE_SCORE]), np.array([rule.factor]))[0])
 
 
 def _factors_by_doc(
