@@ -48,17 +48,46 @@ MARKED_FAST_BYTES: Final = 16_000
 """Marking this many bytes of documents takes 1-4 ms, the longer the shorter they are."""
 
 
+class _Wanted:
+    """What a request wants to see marked, prepared for all documents.
+
+    Args:
+        request: of the search.
+        searched: by path, whether the query looks into it.
+    """
+
+    def __init__(self, request: HighlightRequest, searched: Mapping[str, bool]) -> None:
+        self.request = request
+        self.searched = searched
+        self.style = MarkStyle(request.pre, request.post, request.ellipsis)
+        names = {*(request.highlight_fields or ()), *(name for name, _ in request.snippet_fields)}
+        self._firsts = {"", *(name.partition(".")[0] for name in names)}
+        self._has_all = ALL_FIELDS in names
+
+    def members(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return the members of an item among which are those that the request names.
+
+        What a path names begins with the path's first part: `a.b` may be a key, or lead through an
+        object. Only the empty key is in no path.
+        """
+        if self._has_all:
+            return item
+        firsts = self._firsts
+        return {key: value for key, value in item.items() if key.partition(".")[0] in firsts}
+
+
 class _Document:
-    """The texts of one document that a request wants to see marked.
+    """The texts of one document that are marked.
 
     Args:
         document: its bytes.
-        request: which texts, and how many bytes of them are split into words.
+        wanted: which texts, and how many bytes of them are split into words.
     """
 
-    def __init__(self, document: bytes, request: HighlightRequest) -> None:
-        self._request = request
-        self._value = orjson.loads(document)
+    def __init__(self, document: bytes, wanted: _Wanted) -> None:
+        request = wanted.request
+        self._wanted = wanted
+        self._value = wanted.members(orjson.loads(document))
         self._values = texts_of(self._value)
         self._families: dict[str, list[int]] = defaultdict(list)
         for i, (path, _) in enumerate(self._values):
@@ -80,13 +109,7 @@ class _Document:
         self.parts = _parts_to_split(self._encoded, request)
         """Of each text that is shown, what is split into words."""
 
-    def marks(
-        self,
-        words: Sequence[Words],
-        marker: Marker,
-        searched: Mapping[str, bool],
-        style: MarkStyle,
-    ) -> dict[str, Any]:
+    def marks(self, words: Sequence[Words], marker: Marker) -> dict[str, Any]:
         """Return `_highlight` and `_snippet`.
 
         A field that the request names is always present, marked or not; "*" adds those that have a
@@ -95,14 +118,13 @@ class _Document:
         Args:
             words: of each of the `parts`.
             marker: has split them.
-            searched: by path, whether the query looks into it.
-            style: of the marks.
         """
         check_call()
-        texts = [self._split_text(i, words[rank], searched) for i, rank in self._rank_of.items()]
+        texts = [self._split_text(i, words[rank]) for i, rank in self._rank_of.items()]
         marked = list(zip(texts, marker.marks_of(texts), strict=True))
         result: dict[str, Any] = {}
-        if self._request.highlight_fields is not None:
+        request, style = self._wanted.request, self._wanted.style
+        if request.highlight_fields is not None:
             result["_highlight"] = highlights = {}
             for path, is_named in self._highlighted.items():
                 found = self._of(path, marked)
@@ -112,7 +134,7 @@ class _Document:
                     mark_text(text, marks, style, 0, len(text.encoded)) for text, marks in found
                 ]
                 highlights[path] = shown if self._is_plural(path) else shown[0]
-        if self._request.snippet_fields:
+        if request.snippet_fields:
             result["_snippet"] = {
                 path: max(
                     (
@@ -145,7 +167,7 @@ class _Document:
         """Return whether a field may have several texts: it is an array, or an object."""
         return len(self._families[path]) > 1 or _leads_through_array(self._value, path)
 
-    def _split_text(self, i: int, words: Words, searched: Mapping[str, bool]) -> SplitText:
+    def _split_text(self, i: int, words: Words) -> SplitText:
         """Return a text that is split up to its last whole word within the byte limits."""
         path, rank = self._values[i][0], self._rank_of[i]
         encoded, end = self._encoded[rank], len(self.parts[rank])
@@ -159,7 +181,7 @@ class _Document:
             words = words.between(0, whole)
             if whole:
                 end = max(end, int(words.ends[-1]))
-        return SplitText(path, encoded, words, searched.get(path, False), end)
+        return SplitText(path, encoded, words, self._wanted.searched.get(path, False), end)
 
 
 def _parts_to_split(encoded: Sequence[bytes], request: HighlightRequest) -> list[bytes]:
@@ -199,32 +221,25 @@ def mark_all(
     Many documents are split before the first is marked: what their words match is found for all of
     them at once.
     """
+    wanted = _Wanted(request, searched)
     marks: list[dict[str, Any]] = []
     parsed: list[_Document] = []
     num_bytes = 0
     for document in documents:
         check_call()
-        parsed.append(_Document(document, request))
+        parsed.append(_Document(document, wanted))
         num_bytes += len(document)
         if num_bytes > _SPLIT_BYTES_MAX:
-            marks += _marks_of(parsed, marker, searched, request)
+            marks += _marks_of(parsed, marker)
             parsed = []
             num_bytes = 0
-    return (*marks, *_marks_of(parsed, marker, searched, request))
+    return (*marks, *_marks_of(parsed, marker))
 
 
-def _marks_of(
-    parsed: Sequence[_Document],
-    marker: Marker,
-    searched: Mapping[str, bool],
-    request: HighlightRequest,
-) -> list[dict[str, Any]]:
+def _marks_of(parsed: Sequence[_Document], marker: Marker) -> list[dict[str, Any]]:
     """Return `_highlight` and `_snippet` of documents whose words are split together."""
-    style = MarkStyle(request.pre, request.post, request.ellipsis)
     words = iter(marker.words.split([part for one in parsed for part in one.parts]))
-    return [
-        one.marks(list(islice(words, len(one.parts))), marker, searched, style) for one in parsed
-    ]
+    return [one.marks(list(islice(words, len(one.parts))), marker) for one in parsed]
 
 
 def is_slow_to_mark(documents: Sequence[bytes]) -> bool:

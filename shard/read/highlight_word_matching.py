@@ -1,19 +1,18 @@
-"""Which words of a query a word of a text matches, and how well: expansion, the other way round.
+"""Which words of a query the words of some texts match, and how well.
 
-An expansion asks which terms of a vocabulary match a word. Here the terms are those of a few texts,
-and for each of them the question is which words of the query it matches, by the same rules: as
-typed, same stem in the field's language, synonym, spacing, prefix, typos.
+As in a search, the question is which terms of a vocabulary match a word, by the same rules: as
+typed, same stem in the field's language, synonym, spacing, prefix, typos. But the vocabulary is
+that of a few texts, so stems are not listed beforehand: what begins like the word is stemmed.
 
-Cost: some lookups for each distinct term, and 10 ns for it and each word that may have typos.
+Cost: some lookups for each word of the query, and 10 ns for each term and each word that may have
+typos.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from common.analysis.field_classes import FieldClass
 from common.analysis.stemmer import stem, stem_all, stem_prefixes
@@ -21,7 +20,7 @@ from common.deadline import check_call
 from common.query_syntax_tree import MatchKind, Word
 from common.term_weights import CORRECTED_FORMS_MAX
 from shard.query.scoring.bm25f import TIER_OF_KIND
-from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
+from shard.segment.text.vocabulary import Vocabulary
 
 _PREFIX_TIER: Final = TIER_OF_KIND[MatchKind.PREFIX]
 _INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
@@ -29,20 +28,25 @@ _TYPO_TIER: Final = TIER_OF_KIND[MatchKind.TYPO_1]
 _TIER_OF_DISTANCE: Final = (_PREFIX_TIER, _TYPO_TIER, TIER_OF_KIND[MatchKind.TYPO_2])
 
 
-class QueryWords:
-    """Finds the words of a query that a vocabulary term matches, and in which tiers.
+class SimilarTerm(NamedTuple):
+    """A term that a word of the query matches inside, as prefix or with typos."""
 
-    Terms are learned in batches, each of them once; then each costs a few lookups, however many
-    query words there are.
-    """
+    ordinal: int
+    word: int
+    """Its ordinal in the query."""
+    tier: int
+    typos: int
+    """How many typos a field must allow."""
+
+
+class QueryWords:
+    """Finds the terms of a vocabulary that match the words of a query, and in which tiers."""
 
     def __init__(self, words: Sequence[Word]) -> None:
         self._words = words
         self._same: dict[str, list[int]] = defaultdict(list)
         self._stems: dict[FieldClass, dict[str, list[tuple[int, int]]]] = {}
         self._beginnings: dict[FieldClass, tuple[str, ...]] = {}
-        self._similar: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-        self._have_similar = any(word.infix or word.typos or word.is_prefix for word in words)
         for i, word in enumerate(words):
             alternatives = [one[0] for one in alternatives_of(word) if len(one) == 1]
             if not word.is_fragment:
@@ -50,17 +54,17 @@ class QueryWords:
             for text in dict.fromkeys(alternatives):
                 self._same[text].append(i)
 
-    def learn(self, terms: Iterable[str]) -> None:
-        """Find which words the terms, all of them new, match inside, as prefix or with typos."""
-        texts = sorted(terms) if self._have_similar else []
-        if not texts:
-            return
-        vocabulary = _vocabulary_of([term.encode() for term in texts])
+    def similar(self, vocabulary: Vocabulary) -> list[SimilarTerm]:
+        """Return the terms that words match inside, as prefix or with typos, in whatever field."""
+        similar: list[SimilarTerm] = []
         for i, word in enumerate(self._words):
             if word.infix:
-                inside = [term for term in texts if word.text in term]
-                for term in inside:
-                    self._similar[term].append((i, _INFIX_TIER, 0))
+                terms = vocabulary.terms(0, len(vocabulary))
+                similar += [
+                    SimilarTerm(ordinal, i, _INFIX_TIER, 0)
+                    for ordinal, term in enumerate(terms)
+                    if word.text in term
+                ]
             if not word.typos and not word.is_prefix:
                 continue
             check_call()
@@ -71,40 +75,60 @@ class QueryWords:
             for typos in sorted({*word.typos_by_group}, reverse=True):
                 needed.update(dict.fromkeys(_find_similar(vocabulary, word, typos)[0], typos))
             for ordinal, tier in zip(ordinals, tiers, strict=True):
-                term = texts[ordinal]
                 if word.corrections and tier == _TYPO_TIER == TIER_OF_KIND[word.correction_kind]:
-                    tier += term not in word.corrections
-                self._similar[term].append((i, tier, needed[ordinal]))
+                    tier += vocabulary.term(ordinal) not in word.corrections
+                similar.append(SimilarTerm(ordinal, i, tier, needed[ordinal]))
+        return similar
 
     def matches(
-        self, terms: Sequence[str], of: FieldClass
-    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Yield the ordinals of those of some learned terms that match a word, with (word, tier).
+        self, vocabulary: Vocabulary, similar: Sequence[SimilarTerm], of: FieldClass
+    ) -> dict[int, dict[int, int]]:
+        """Return, by ordinal, the terms that match words in fields of a class: tiers by word.
 
         Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2 (inside), 3 and
         4 (typos).
+
+        Args:
+            vocabulary: of the texts.
+            similar: what `similar` returned for it.
+            of: the class.
         """
-        same, similar, by_stem = self._same, self._similar, self._by_stem(of)
-        stems: dict[str, str] = {}
-        if by_stem and of.language is not None:
-            forms = [term for term in terms if term.startswith(self._beginnings[of])]
-            roots = zip(forms, stem_all(forms, of.language), strict=True)
-            stems = {form: root for form, root in roots if root in by_stem}
-        matching = {*same, *similar, *stems}
-        for ordinal, term in enumerate(terms):
-            if term not in matching:
+        best: dict[int, dict[int, int]] = defaultdict(dict)
+        ordinals = vocabulary.find_all(self._same)
+        for ordinal, words in zip(ordinals, self._same.values(), strict=True):
+            if ordinal >= 0:
+                best[ordinal] = dict.fromkeys(words, 0)
+        for ordinal, words_of_stem in self._forms(vocabulary, of):
+            tiers = best[ordinal]
+            for i, tier in words_of_stem:
+                tiers[i] = min(tier, tiers.get(i, tier))
+        for ordinal, i, tier, typos in similar:
+            allowed = self._words[i].typos_by_group
+            if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
                 continue
-            best: dict[int, int] = dict.fromkeys(same.get(term, ()), 0)
-            for i, tier in by_stem[stems[term]] if term in stems else ():
-                best[i] = min(tier, best.get(i, tier))
-            for i, tier, typos in similar.get(term, ()):
-                allowed = self._words[i].typos_by_group
-                if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
-                    continue
-                if not allowed or typos <= allowed[of.typos]:
-                    best[i] = min(tier, best.get(i, tier))
-            if best:
-                yield ordinal, list(best.items())
+            if not allowed or typos <= allowed[of.typos]:
+                tiers = best[ordinal]
+                tiers[i] = min(tier, tiers.get(i, tier))
+        return best
+
+    def _forms(
+        self, vocabulary: Vocabulary, of: FieldClass
+    ) -> list[tuple[int, list[tuple[int, int]]]]:
+        """Return the ordinals of terms that are forms of words, and these with their tiers."""
+        by_stem = self._by_stem(of)
+        if not by_stem or of.language is None:
+            return []
+        terms: dict[int, str] = {}
+        for beginning in self._beginnings[of]:
+            first, last = vocabulary.prefix_range(beginning)
+            if first < last:
+                terms.update(enumerate(vocabulary.terms(first, last), first))
+        roots = stem_all(list(terms.values()), of.language)
+        return [
+            (ordinal, by_stem[root])
+            for ordinal, root in zip(terms, roots, strict=True)
+            if root in by_stem
+        ]
 
     def _by_stem(self, of: FieldClass) -> Mapping[str, list[tuple[int, int]]]:
         """Return, by stem, the words of which a term with it is a form: (ordinal, tier).
@@ -125,9 +149,11 @@ class QueryWords:
                     for root in {*stem_all(forms_of, of.language)}:
                         stems[root].append((i, TIER_OF_KIND[word.correction_kind]))
             self._beginnings[of] = tuple(
-                beginning
-                for root in stems
-                for beginning in stem_prefixes(root, of.language) or (root,)
+                {
+                    beginning
+                    for root in stems
+                    for beginning in stem_prefixes(root, of.language) or (root,)
+                }
             )
         return stems
 
@@ -146,11 +172,3 @@ def _find_similar(
         return found.tolist(), [_TIER_OF_DISTANCE[distance] for distance in distances.tolist()]
     ordinals = range(*vocabulary.prefix_range(word.text)) if word.is_prefix else range(0)
     return ordinals, [_PREFIX_TIER] * len(ordinals)
-
-
-def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:
-    """Return the vocabulary of some terms in UTF-8, ascending and distinct."""
-    starts = np.zeros(len(terms) + 1, np.int64)
-    np.cumsum([len(term) for term in terms], out=starts[1:])
-    joined = np.frombuffer(bytearray(b"".join(terms)) + bytes(TERM_PADDING), np.uint8)
-    return Vocabulary(finish_vocabulary(joined, starts))

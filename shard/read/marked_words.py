@@ -18,8 +18,8 @@ from common.analysis.field_classes import FieldClass, FieldClasses
 from common.deadline import check_call
 from common.query_syntax_tree import Word
 from shard.query.scoring.bm25f import NUM_TIERS, weights_of_tiers
-from shard.read.highlight_word_matching import QueryWords, alternatives_of
-from shard.read.words_of_texts import Words, WordsOfTexts
+from shard.read.highlight_word_matching import QueryWords, SimilarTerm, alternatives_of
+from shard.read.words_of_texts import NumberedVocabulary, Words, WordsOfTexts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,7 @@ _NO_TIER: Final = NUM_TIERS
 """Worse than every tier: no match."""
 
 
-@dataclass(frozen=True, slots=True)
-class SplitText:
+class SplitText(NamedTuple):
     """One text of a document, split into words."""
 
     path: str
@@ -71,6 +70,8 @@ class _Matches:
     """By number."""
     tiers: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By number: the words of the query that it matches, and in which tiers."""
+    num_vocabularies: int = 0
+    """How many of the marker's vocabularies were searched."""
 
 
 _MatchingWord: TypeAlias = tuple[int, list[tuple[int, int]]]
@@ -84,6 +85,7 @@ class Marker:
         self.words = WordsOfTexts()
         self._classes = classes
         self._num_learned = 0
+        self._vocabularies: list[tuple[NumberedVocabulary, list[SimilarTerm]]] = []
         self._matches: dict[FieldClass, _Matches] = {}
         self._matches_by_path: dict[str, _Matches] = {}
         words: list[Word] = []
@@ -141,7 +143,7 @@ class Marker:
             if tier <= best[i]
         ]
         if self._phrases:
-            places = _Places(text.words, self.words.texts, self._words_of_phrases)
+            places = _Places(text.words, self.words.texts(), self._words_of_phrases)
             for number, phrase in enumerate(self._phrases, len(weights)):
                 check_call()
                 found += {Mark(i, number, phrase.weight) for i in places.of_phrase(phrase)}
@@ -166,31 +168,30 @@ class Marker:
         if matches is None:
             of = self._classes.class_of(path)
             matches = self._matches_by_path[path] = self._matches.setdefault(of, _Matches(of))
-        texts = self.words.texts
-        known = len(matches.is_match)
-        if known < len(texts):
-            self._learn(matches, texts, known)
+        if len(matches.is_match) < self.words.num_words:
+            self._learn(matches)
         return matches
 
-    def _learn(self, matches: _Matches, texts: Sequence[str], known: int) -> None:
-        """Find which words match, in fields of one class, of those that were split since.
-
-        Args:
-            matches: of the class; gets theirs.
-            texts: of all words.
-            known: how many of them it has.
-        """
-        if self._num_learned < len(texts):
-            self._query_words.learn(texts[self._num_learned :])
-            self._num_learned = len(texts)
-        is_match = np.zeros(len(texts) - known, np.bool_)
-        for ordinal, tiers in self._query_words.matches(texts[known:], matches.of):
-            # A tier without weight does not match: `house` for the known word `mouse`.
-            kept = [(i, tier) for i, tier in tiers if self._tier_weights[i][tier] > 0]
-            if kept:
-                is_match[ordinal] = True
-                matches.tiers[known + ordinal] = kept
-        matches.is_match = np.concatenate((matches.is_match, is_match))
+    def _learn(self, matches: _Matches) -> None:
+        """Find which words match, in fields of one class, of those that were split since."""
+        num_words = self.words.num_words
+        if self._num_learned < num_words:
+            vocabulary = self.words.vocabulary(self._num_learned)
+            similar = self._query_words.similar(vocabulary.terms)
+            self._vocabularies.append((vocabulary, similar))
+            self._num_learned = num_words
+        is_match = np.zeros(num_words, np.bool_)
+        is_match[: len(matches.is_match)] = matches.is_match
+        for (terms, numbers), similar in self._vocabularies[matches.num_vocabularies :]:
+            for ordinal, tiers in self._query_words.matches(terms, similar, matches.of).items():
+                # A tier without weight does not match: `house` for the known word `mouse`.
+                kept = [(i, tier) for i, tier in tiers.items() if self._tier_weights[i][tier] > 0]
+                if kept:
+                    number = int(numbers[ordinal])
+                    is_match[number] = True
+                    matches.tiers[number] = kept
+        matches.is_match = is_match
+        matches.num_vocabularies = len(self._vocabularies)
 
 
 class _WordsOfPhrases:

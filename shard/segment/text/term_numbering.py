@@ -42,7 +42,7 @@ from common.value_kinds_and_facet_keys import ValueKind
 from shard.segment.items.value_extraction import Extraction
 from shard.segment.text.field_lengths import encode_length
 from shard.segment.text.positions import POSITION_GAP
-from shard.segment.text.vocabulary import term_key
+from shard.segment.text.vocabulary import TERM_PADDING, sort_ties, term_key
 
 _STRING: Final = int(ValueKind.STRING)
 CHUNK_WORDS: Final = 1024
@@ -453,3 +453,51 @@ def number_words(
         distinct.rows[:num_terms],
         distinct.word_bytes,
     )
+
+
+def vocabulary_order(terms: NDArray[np.int64], term_bytes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the numbers of words in the order of a vocabulary.
+
+    Args:
+        terms: per word a row of `DistinctWords`.
+        term_bytes: the bytes of the words.
+    """
+    keys = terms[:, KEY].astype(np.uint64)
+    order = np.argsort(keys)
+    sort_ties(order, keys, term_bytes, terms)
+    return order
+
+
+@kernel
+def arrange_terms(
+    terms: Rows[np.int64], term_bytes: U8Array, order: I64Array
+) -> tuple[U8Array, I64Array, I64Array]:
+    """Put the words into the order of the vocabulary.
+
+    Args:
+        terms: per word a row of `DistinctWords`.
+        term_bytes: the bytes of the words.
+        order: word numbers in the order of the vocabulary.
+
+    Returns:
+        (the vocabulary's bytes and starts; by word number, where its occurrences begin among those
+        of all words in this order).
+    """
+    num_terms = len(order)
+    sorted_starts = np.empty(num_terms + 1, np.int64)
+    sorted_starts[0] = 0
+    num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
+    sorted_bytes = np.zeros(num_bytes + TERM_PADDING, np.uint8)
+    first_occurrences = np.empty(num_terms, np.int64)
+    num_occurrences = 0
+    for rank in range(num_terms):
+        number = order[rank]
+        start = terms[number, START]
+        size = terms[number, END] - start
+        target = sorted_starts[rank]
+        for offset in range(size):
+            sorted_bytes[target + offset] = term_bytes[start + offset]
+        sorted_starts[rank + 1] = target + size
+        first_occurrences[number] = num_occurrences
+        num_occurrences += terms[number, COUNT]
+    return sorted_bytes, sorted_starts, first_occurrences

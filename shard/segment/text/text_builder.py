@@ -46,47 +46,17 @@ from shard.segment.text.postings_writer import (
     trim_lists,
 )
 from shard.segment.text.prefix_entries_in_batch import BatchWords
-from shard.segment.text.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
+from shard.segment.text.term_numbering import (
+    COUNT,
+    FieldInstances,
+    arrange_terms,
+    number_words,
+    vocabulary_order,
+)
 from shard.segment.text.text_index import InvertedText, text_arrays
-from shard.segment.text.vocabulary import TERM_PADDING, sort_ties
 
 _S32: Final = uint64(32)
 _LOW32: Final = uint64(0xFFFFFFFF)
-
-
-@kernel
-def _arrange_terms(
-    terms: Rows[np.int64], term_bytes: U8Array, order: I64Array
-) -> tuple[U8Array, I64Array, I64Array]:
-    """Put the words into the order of the vocabulary.
-
-    Args:
-        terms: per word a row, as `number_words` returns them.
-        term_bytes: the bytes of the words.
-        order: word numbers in the order of the vocabulary.
-
-    Returns:
-        (the vocabulary's bytes and starts; by word number, where its occurrences begin among those
-        of all words in this order).
-    """
-    num_terms = len(order)
-    sorted_starts = np.empty(num_terms + 1, np.int64)
-    sorted_starts[0] = 0
-    num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
-    sorted_bytes = np.zeros(num_bytes + TERM_PADDING, np.uint8)
-    first_occurrences = np.empty(num_terms, np.int64)
-    num_occurrences = 0
-    for rank in range(num_terms):
-        number = order[rank]
-        start = terms[number, START]
-        size = terms[number, END] - start
-        target = sorted_starts[rank]
-        for offset in range(size):
-            sorted_bytes[target + offset] = term_bytes[start + offset]
-        sorted_starts[rank + 1] = target + size
-        first_occurrences[number] = num_occurrences
-        num_occurrences += terms[number, COUNT]
-    return sorted_bytes, sorted_starts, first_occurrences
 
 
 @kernel
@@ -250,10 +220,8 @@ def build_text(
         extraction, is_searchable, TABLES, DECODED_LENGTHS
     )
     instances = FieldInstances(*instance_arrays)
-    keys = terms[:, KEY].astype(np.uint64)
-    order = np.argsort(keys)
-    sort_ties(order, keys, term_bytes, terms)
-    term_bytes, term_starts, cursors = _arrange_terms(terms, term_bytes, order)
+    order = vocabulary_order(terms, term_bytes)
+    term_bytes, term_starts, cursors = arrange_terms(terms, term_bytes, order)
     occurrences = _sort_occurrences(words, positions, instances, cursors)
     all_lists, doc_freqs, all_positions = _pack_lists(occurrences, instances, terms, order)
     lists = PostingLists(*all_lists)

@@ -9,6 +9,7 @@ import time
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_all
 from shard.read.highlight_word_matching import QueryWords
 from shard.read.marked_words import Marker
+from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 from tests.shard.query.text.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings
 
@@ -291,13 +293,25 @@ def characters(marks: str) -> list[tuple[str, bool]]:
 def test_a_word_is_marked_in_the_tier_in_which_the_search_matches_it(words: list[Word]) -> None:
     tokens = Analyzer().tokenize(" ".join([*VOCABULARY, "rainbow", "seat", "statoin"]))
     terms = sorted({token.text for token in tokens})
+    joined = np.frombuffer(bytearray("".join(terms).encode()) + bytes(TERM_PADDING), np.uint8)
+    starts = np.array([0, *accumulate(len(term.encode()) for term in terms)], np.int64)
+    vocabulary = Vocabulary(finish_vocabulary(joined, starts))
     query_words = QueryWords(words)
-    query_words.learn(terms)
-    matches = dict(query_words.matches(terms, ENGLISH.class_of("a")))
+    similar = query_words.similar(vocabulary)
+    matches = query_words.matches(vocabulary, similar, ENGLISH.class_of("a"))
     for ordinal, term in enumerate(terms):
         kinds = [match_kind(term, word, "english") for word in words]
         expected = {i: TIER_OF_KIND[kind] for i, kind in enumerate(kinds) if kind is not None}
         assert dict(matches.get(ordinal, ())) == expected, term
+
+
+@pytest.mark.parametrize("path", ["x", "", "a", "a.b", "a.b.c", "a.", "d"])
+def test_a_named_field_is_found_whatever_else_is_shown(path: str) -> None:
+    text = "a green one"
+    item = {"": {"": {"x": text}}, "a.b": text, "a": {"b": [{"c": text}], "": text}, "d": 1}
+    all_fields = mark(item, Word("green"), fields=("*", path))["_highlight"]
+    expected = {path: all_fields[path]} if path in all_fields else {}
+    assert mark(item, Word("green"), fields=(path,))["_highlight"] == expected
 
 
 def test_past_the_bound_of_an_item_nothing_is_marked() -> None:

@@ -21,7 +21,7 @@ def described(texts: list[str]) -> list[list[tuple[str, int, int, int]]]:
     found = words.split([text.encode() for text in texts])
     return [
         [
-            (words.texts[number], position - int(one.positions[0]), start, end)
+            (words.texts()[number], position - int(one.positions[0]), start, end)
             for number, position, start, end in zip(
                 *(column.tolist() for column in one), strict=True
             )
