@@ -40,6 +40,7 @@ _TEXTS_FAST_MAX: Final = 4_096
 """Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
 _READ_SHARE: Final = 8
 """From one of this many documents on, a search computes the factors of all, which are kept."""
+_FACTOR_BYTES: Final = 8
 _BASE_SCORE: Final = 1.0
 """Score of every item in a search without words."""
 _NO_SECONDS: Final = np.zeros(0, np.float64)
@@ -55,7 +56,7 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
     """
     view, docs, scores = matches.view, matches.docs, matches.scores
     for boost in request.boosts:
-        by_doc = _factors_by_doc(snapshot, view, boost, len(docs))
+        by_doc = _factors_by_doc(snapshot, view, boost, len(docs), len(request.boosts))
         if by_doc is None:
             by = factors(snapshot, view, boost, docs, request.timestamp)
         elif matches.is_everything:
@@ -78,26 +79,29 @@ def _once(rule: FilterFactor) -> float:
 
 
 def _factors_by_doc(
-    snapshot: Snapshot, view: SegmentView, boost: Boost, num_read: int
+    snapshot: Snapshot, view: SegmentView, boost: Boost, num_read: int, num_boosts: int
 ) -> NDArray[np.float64] | None:
-    """Return the factor of every document of a segment, 8 bytes each; cached.
+    """Return the factor of every document of a segment; cached.
 
     Args:
         snapshot: to search.
         view: the segment.
         boost: gives the factors.
         num_read: documents whose factors are read.
+        num_boosts: of the search, whose factors should all be cached.
 
     Returns:
         None if the factors depend on the time of the search or on a point, or if they are not
-        cached and so few documents need theirs that computing those takes less time.
+        cached, and the cache has no room or so few documents need theirs that computing those takes
+        less time.
     """
     field = snapshot.registry.number(boost.field)
     if field is None or boost.point is not None or _is_age(boost):
         return None
     segment = view.segment
     key = ("factors", segment.uid, field, boost)
-    if num_read * _READ_SHARE < segment.num_docs:
+    has_room = COLUMN_CACHE.takes(_FACTOR_BYTES * segment.num_docs * num_boosts)
+    if num_read * _READ_SHARE < segment.num_docs or not has_room:
         cached: NDArray[np.float64] | None = COLUMN_CACHE.get(key)
         return cached
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from common.boosts import FUNCTIONS, Boost
+from shard.caches.lru_cache import LruCache
 from shard.query.filters.filter_only_matches import match_filters
 from shard.query.matches import Matches
+from shard.query.scoring import boosting
 from shard.query.scoring.boost_functions import FACTOR_MAX, halved, logarithm, write_factors
 from shard.query.scoring.boosting import boosted, factors, raised
 from tests.shard.collect.top_hits.test_top_k import request
@@ -120,3 +124,27 @@ def test_few_documents_have_the_factors_that_are_kept_for_all(
     assert found.tolist() == expected.tolist()
     if scores is None:
         assert everything[docs].tolist() == expected.tolist()
+
+
+def test_factors_that_do_not_fit_the_cache_are_computed_for_few_documents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = World([{"n": n} for n in range(100)]).snapshot
+    view = snapshot.views[0]
+    search = request(boosts=(Boost("n", "log", 0.7), Boost("n", "saturation", 2.0)))
+    few = Matches(view, docs=np.arange(0, 100, 3, dtype=np.uint32))
+    expected = boosted(snapshot, few, search).scores
+    num_computed: list[int] = []
+    compute = write_factors
+
+    def noting(values: NDArray[np.float64], *arguments: Any) -> None:
+        num_computed.append(len(values))
+        compute(values, *arguments)
+
+    monkeypatch.setattr(boosting, "write_factors", noting)
+    monkeypatch.setattr(boosting, "COLUMN_CACHE", LruCache(3_000))
+    found = boosted(snapshot, few, search).scores
+    assert num_computed == [34, 34]
+    assert found is not None
+    assert expected is not None
+    assert found.tolist() == expected.tolist()
