@@ -19,7 +19,7 @@ and of an item, are looked at; the rest is shown without marks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,7 +30,7 @@ from common.json.strings_by_path import texts_of
 from common.search_option_parsers import ALL_FIELDS
 from shard.read.field_classes_of_snapshot import field_classes_of
 from shard.read.grapheme_clusters import last_cut
-from shard.read.marked_words import Marker, SplitText
+from shard.read.marked_words import Mark, Marker, SplitText
 from shard.read.snippets import MarkStyle, cut_snippet, mark_text
 from shard.read.words_of_texts import Words
 
@@ -109,19 +109,19 @@ class _Document:
         self.parts = _parts_to_split(self._encoded, request)
         """Of each text that is shown, what is split into words."""
 
-    def marks(self, words: Sequence[Words], marker: Marker) -> dict[str, Any]:
+    def split(self, words: Iterator[Words]) -> list[SplitText]:
+        """Return the texts, given the words of each of the `parts`."""
+        return [self._split_text(i, next(words)) for i in self._rank_of]
+
+    def marks(self, marked: Sequence[tuple[SplitText, Sequence[Mark]]]) -> dict[str, Any]:
         """Return `_highlight` and `_snippet`.
 
         A field that the request names is always present, marked or not; "*" adds those that have a
         mark. Fields with an array give a list in `_highlight` and their best element in `_snippet`.
 
         Args:
-            words: of each of the `parts`.
-            marker: has split them.
+            marked: the texts with their marks.
         """
-        check_call()
-        texts = [self._split_text(i, words[rank]) for i, rank in self._rank_of.items()]
-        marked = list(zip(texts, marker.marks_of(texts), strict=True))
         result: dict[str, Any] = {}
         request, style = self._wanted.request, self._wanted.style
         if request.highlight_fields is not None:
@@ -239,7 +239,14 @@ def mark_all(
 def _marks_of(parsed: Sequence[_Document], marker: Marker) -> list[dict[str, Any]]:
     """Return `_highlight` and `_snippet` of documents whose words are split together."""
     words = iter(marker.words.split([part for one in parsed for part in one.parts]))
-    return [one.marks(list(islice(words, len(one.parts))), marker) for one in parsed]
+    texts = [one.split(words) for one in parsed]
+    matching = iter(marker.matching_words([text for own in texts for text in own]))
+    marks: list[dict[str, Any]] = []
+    for document, own in zip(parsed, texts, strict=True):
+        check_call()
+        found = marker.marks_of(own, list(islice(matching, len(own))))
+        marks.append(document.marks(list(zip(own, found, strict=True))))
+    return marks
 
 
 def is_slow_to_mark(documents: Sequence[bytes]) -> bool:

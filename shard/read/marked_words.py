@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,7 +75,7 @@ class _Matches:
     """How many of the marker's vocabularies were searched."""
 
 
-_MatchingWord: TypeAlias = tuple[int, list[tuple[int, int]]]
+MatchingWord: TypeAlias = tuple[int, list[tuple[int, int]]]
 """A word of a text, by its ordinal, with the words of the query it matches and in which tiers."""
 
 
@@ -109,24 +110,50 @@ class Marker:
         beginnings = tuple(phrase.words[-1] for phrase in self._phrases if phrase.is_prefix)
         self._words_of_phrases = _WordsOfPhrases(of_phrases, beginnings)
 
-    def marks_of(self, texts: Sequence[SplitText]) -> list[list[Mark]]:
+    def matching_words(self, texts: Sequence[SplitText]) -> list[list[MatchingWord]]:
+        """Return, by text, its words that match, ascending; all texts are looked at together."""
+        found: list[list[MatchingWord]] = [[] for _ in texts]
+        by_class: dict[FieldClass, list[int]] = defaultdict(list)
+        for i, text in enumerate(texts):
+            if text.is_searched:
+                by_class[self._matches_in(text.path).of].append(i)
+        for of, own in by_class.items():
+            matches = self._matches[of]
+            lengths = [len(texts[i].words.numbers) for i in own]
+            begins = np.array([0, *accumulate(lengths)])
+            numbers = np.concatenate([texts[i].words.numbers for i in own])
+            at = matches.is_match[numbers].nonzero()[0]
+            ranks = begins.searchsorted(at, "right") - 1
+            tiers = matches.tiers
+            for rank, ordinal, number in zip(
+                ranks.tolist(), (at - begins[ranks]).tolist(), numbers[at].tolist(), strict=True
+            ):
+                found[own[rank]].append((ordinal, tiers[number]))
+        return found
+
+    def marks_of(
+        self, texts: Sequence[SplitText], matching: Sequence[Sequence[MatchingWord]]
+    ) -> list[list[Mark]]:
         """Return the marks of each of a document's texts, ascending.
 
         A word's best tier is taken over all of the texts, so that all of them mark alike.
+
+        Args:
+            texts: all that are shown of the document.
+            matching: of each, the words that match.
         """
-        matching = [self._matching(text) if text.is_searched else [] for text in texts]
         best = [_NO_TIER] * len(self._weights)
         for words in matching:
             for _, tiers in words:
                 for i, tier in tiers:
                     best[i] = min(best[i], tier)
         return [
-            self._marks(text, words, best) if text.is_searched else []
+            self._marks(text, words, best) if words or (self._phrases and text.is_searched) else []
             for text, words in zip(texts, matching, strict=True)
         ]
 
     def _marks(
-        self, text: SplitText, matching: Sequence[_MatchingWord], best: Sequence[int]
+        self, text: SplitText, matching: Sequence[MatchingWord], best: Sequence[int]
     ) -> list[Mark]:
         """Return the marks of a text, ascending.
 
@@ -148,19 +175,6 @@ class Marker:
                 check_call()
                 found += {Mark(i, number, phrase.weight) for i in places.of_phrase(phrase)}
         return sorted(found)
-
-    def _matching(self, text: SplitText) -> list[_MatchingWord]:
-        """Return the words of a text that match, ascending."""
-        matches = self._matches_in(text.path)
-        numbers = text.words.numbers
-        ordinals = matches.is_match[numbers].nonzero()[0]
-        if not len(ordinals):
-            return []
-        tiers = matches.tiers
-        return [
-            (ordinal, tiers[number])
-            for ordinal, number in zip(ordinals.tolist(), numbers[ordinals].tolist(), strict=True)
-        ]
 
     def _matches_in(self, path: str) -> _Matches:
         """Return which words match in a field, among all that were split so far."""

@@ -48,11 +48,9 @@ def mark_text(
     if not marked:
         return _escape(text.encoded[start:end])
     spans: list[list[int]] = []
-    ordinals = _ordinals_of(marked)
-    words = text.words
-    for first, last in zip(
-        words.starts[ordinals].tolist(), words.ends[ordinals].tolist(), strict=True
-    ):
+    starts, ends = text.words.starts, text.words.ends
+    for mark in marked:
+        first, last = int(starts[mark.word]), int(ends[mark.word])
         if first < start or last > end:
             continue
         if spans and first < spans[-1][1]:  # bigrams of one run overlap
