@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 import coordinator.__main__
+from common.protocol.messages import search_request
 from coordinator.cli import commands
 from coordinator.process import supervisor
 from coordinator.read.facets import bucket_selection, facet_scheduling, group_counts_by_facet_value
@@ -41,6 +42,7 @@ from shard.segment.text import bitset_postings, prefix_lists
 FEW: Final = 2
 
 THRESHOLDS: Final = (
+    (search_request, "SKIPPED_MAX", FEW),
     (segment_top_k, "_WALK_MATCHES_MIN", 1),
     (segment_top_k, "_WALK_STEPS_MAX", 1_000),
     (segment_top_k, "_FOUND_SHARE", 1),

@@ -3,10 +3,11 @@
     base64url( msgpack [version, revision, horizon, search, shard, record, score, place, timestamp,
     hits so far, sort values…] + tag )
 
-A cursor identifies the last hit by its sort values, score and place, so any page costs as little as
-the first, however deep it is. Long sort values are left out to keep the cursor within the length of
-a request; they are then read from the stored item (`record` of `shard`). The shards keep the state
-readable under a lease, which each page renews.
+A cursor identifies the last hit by its sort values, score and place. The first pages cost as little
+as numbered ones; further on, shards compare all hits with the cursor (`SKIPPED_MAX`), so no page
+costs more than that, however deep it is. Long sort values are left out to keep the cursor within
+the length of a request; they are then read from the stored item (`record` of `shard`). The shards
+keep the state readable under a lease, which each page renews.
 
 `search` hashes everything that decides which hits there are and in which order, so a cursor cannot
 continue a different search. The tag is a keyed hash of the rest, with a key that only this process

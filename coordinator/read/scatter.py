@@ -261,6 +261,7 @@ class Scatter:
             terms=terms,
             wants_total=terms is None,
             needs_scores=not ranking.scored.has_made_up_weights,
+            num_before=num_before(cursor, parameters),
             highlight=parameters.marks,
         )
 
@@ -306,6 +307,14 @@ class Scatter:
             )
 
         return score_query(state, parse, parameters, statistics, self._scheduler)
+
+
+def num_before(cursor: Cursor | None, parameters: SearchParameters) -> int:
+    """Return how many hits come before a page at most; 0: any number.
+
+    Earlier pages may lack the hits of a shard that was down, if they were allowed to.
+    """
+    return 0 if cursor is None or parameters.allows_partial else cursor.num_seen
 
 
 class _Ranking(Struct, frozen=True):

@@ -225,7 +225,9 @@ def _match_query(
         first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return _MatchedView(first, first, {}, pins)
-    num_ranked = None if needs_all_scores(request) else request.num_hits + len(pins.docs)
+    num_ranked = None
+    if request.num_skipped is not None and not needs_all_scores(request):
+        num_ranked = request.num_hits + request.num_skipped + len(pins.docs)
     if is_scored_late and request.has_scores:
         found = ranked = match_to_sort(view, prepared, allowed)
     elif is_scored_late or (num_ranked is not None and request.num_hits == 0):
@@ -260,7 +262,7 @@ def needs_all_scores(request: SearchRequest) -> bool:
     """Return whether the scores of the best hits do not suffice."""
     return bool(
         request.sort
-        or request.after
+        or request.num_skipped is None
         or request.distinct
         or request.wants_explanation
         or request.is_boosted
@@ -275,7 +277,9 @@ def _is_scored_late(request: SearchRequest) -> bool:
     """
     if not request.needs_scores:
         return True
-    if not request.sort or request.after or request.wants_explanation or request.is_boosted:
+    if not request.sort or request.wants_explanation or request.is_boosted:
+        return False
+    if request.num_skipped is None:
         return False
     first = request.sort[0]
     is_of_values = first.field is not None and first.point is None and first.within is None

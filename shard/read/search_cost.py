@@ -125,7 +125,8 @@ def _wants_best_only(request: SearchRequest) -> bool:
     if needs_all_scores(request) or request.has_counts:
         return False
     is_narrowed = request.filters or request.ids or request.pins
-    return request.num_hits < DEEP_HITS_MIN and not is_narrowed
+    num_best = request.num_hits + (request.num_skipped or 0)
+    return num_best < DEEP_HITS_MIN and not is_narrowed
 
 
 @derived

@@ -6,7 +6,7 @@ field's documents are kept in its order (`Permutation`), and where many document
 of the first key.
 
 A cursor (`after`) leaves out whatever does not come after the hit that it names, by the same
-levels.
+levels: of the best, where few hits precede that one, else of all matches.
 
     75,000 matches, k = 10       one pass over the keys with a heap                      40 µs
     75,000 matches, k = 10,000   np.partition, one pass, one sort of 10,000              0.8 ms
@@ -33,6 +33,7 @@ from shard.collect.top_hits.sort_levels import (
     ScoreLevel,
 )
 from shard.query.matches import Matches
+from shard.query.scoring.top_k_selection import best_of, first_best_of
 from shard.segment.columns.distance_columns import DistanceColumn
 from shard.segment.columns.joint_orders import Direction, joint_order
 from shard.segment.columns.number_columns import split_number
@@ -56,6 +57,8 @@ _WALK_LUCK = 1.5
 _WALK_MATCHES_MIN = 1_024
 _FOUND_SHARE = 4
 """Where a walk finds more than one of this many matches, comparing keys takes less time."""
+_CUT_FACTOR = 2
+"""With more matches a hit than this, those that cannot be hits are left out first."""
 _SCORED_FEW = 256
 """Up to this many matches are scored without comparing further keys."""
 
@@ -110,17 +113,21 @@ class SegmentOrder:
         """
         request = self._request
         is_in_order = False
-        if request.after is None:
+        if request.num_skipped is not None:
+            num_best = k + request.num_skipped
             if matches.scorer is not None:
-                matches = self._scored_first(ordinal, matches, k)
-            elif not request.sort and not self._has_scores:
-                matches = self._first_by_place(matches, k)
+                matches = self._scored_first(ordinal, matches, num_best)
+            elif request.sort:
+                matches, is_in_order = self._first_by_walk(ordinal, matches, num_best)
+            elif self._has_scores:
+                matches = best_by_score(matches, num_best)
             else:
-                matches, is_in_order = self._first_by_walk(ordinal, matches, k)
+                matches = self._first_by_place(matches, num_best)
         levels = self._levels(ordinal, matches)
         positions = None
         if request.after is not None:
             positions = self._positions_after(levels, request.after, matches.count)
+            is_in_order = False
         chosen = choose(levels, matches.count, positions, k)
         return Best(matches, chosen, levels, is_in_order)
 
@@ -292,6 +299,20 @@ class SegmentOrder:
             else:
                 values.append(score if isinstance(level, ScoreLevel) else place)
         return values
+
+
+def best_by_score(matches: Matches, k: int) -> Matches:
+    """Return at least the best k matches of a segment by score, if they are much fewer than all.
+
+    Many may have the same score as the last one. In order of insertion, the first of them come
+    first: the insertion numbers of the others need not be read.
+    """
+    scores = matches.scores
+    if scores is None or len(scores) <= _CUT_FACTOR * k:
+        return matches
+    select = first_best_of if are_places_ascending(matches.view) else best_of
+    docs, bits = select(matches.docs, scores.view(np.int64), k)
+    return Matches(matches.view, docs=docs, scores=bits.view(np.float64))
 
 
 def first_docs_by(

@@ -24,11 +24,15 @@ from common.kernels.order_checks import expect_ascending
 from common.kernels.types import F64Array, I64Array, U32Array, U64Array, int64
 from shard.caches.derived_values import derived
 from shard.collect.top_hits.hits_and_sort_values import Hits, no_hits, ranked_hits
-from shard.collect.top_hits.segment_top_k import Best, SegmentOrder, are_places_ascending
+from shard.collect.top_hits.segment_top_k import (
+    Best,
+    SegmentOrder,
+    are_places_ascending,
+    best_by_score,
+)
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
-from shard.query.scoring.top_k_selection import best_of, first_best_of
 from shard.segment.columns.sort_columns import rank_texts
 from shard.segment.columns.sort_keys import MISSING_KEY
 from shard.segment.doc_records_and_places import (
@@ -50,8 +54,6 @@ _INSERTION_MAX = 64
 """Up to this many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
 """Up to this many rows are sorted by one call of `lexsort`."""
-_CUT_FACTOR = 2
-"""With more matches a hit than this, those that cannot be hits are left out first."""
 _ALL_ONES = np.uint64(MISSING_KEY)
 
 
@@ -175,7 +177,7 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     for i, part in enumerate(matches):
         if part.count:
             ordinals.append(i)
-            parts.append(_possible_hits(part, num_hits))
+            parts.append(best_by_score(part, num_hits))
     if not parts:
         return no_hits(has_scores=True)
     first, *others = parts
@@ -196,20 +198,6 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
         places = [places_of(view, part) for view, part in zip(views, docs, strict=True)]
         ranking = np.lexsort((_joined(places), -scores))
     return ranked_hits(snapshot, ordinals, docs, scores, ranking[:num_hits])
-
-
-def _possible_hits(part: Matches, num_hits: int) -> Matches:
-    """Return the matches of a segment that may be hits, if they are much fewer.
-
-    Many may have the same score as the last hit. In order of insertion, the first of them come
-    first: the insertion numbers of the others need not be read.
-    """
-    scores = part.scores
-    if scores is None or len(scores) <= _CUT_FACTOR * num_hits:
-        return part
-    select = first_best_of if are_places_ascending(part.view) else best_of
-    docs, bits = select(part.docs, scores.view(np.int64), num_hits)
-    return Matches(part.view, docs=docs, scores=bits.view(np.float64))
 
 
 def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:

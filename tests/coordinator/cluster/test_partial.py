@@ -17,9 +17,11 @@ from coordinator.catalog.catalog import Index
 from coordinator.cluster.all_shards import Cluster
 from coordinator.cluster.cache_budget_across_indexes import CacheBudget
 from coordinator.parameters.request_parsing import parse_search
+from coordinator.read.cursor import Cursor
 from coordinator.read.facets.facet_cache import FacetCache, FacetTotals
 from coordinator.read.facets.facet_count_plan import plan_facets
 from coordinator.read.facets.summed_counts import MergedCounts
+from coordinator.read.scatter import num_before
 from coordinator.read.text import text_statistics_cache
 from coordinator.read.text.query_parser import ParsedQuery
 from coordinator.read.text.text_statistics_cache import StatisticsCache
@@ -74,3 +76,12 @@ def test_totals_of_all_shards_do_not_serve_as_counts_of_some(partial: str) -> No
 
     assert bool(plan.known) == (partial == "fail")
     assert [request.field for request in plan.requests] == ["tags"] * (partial == "allow")
+
+
+@pytest.mark.parametrize("partial", ["fail", "allow"])
+def test_hits_of_earlier_pages_are_not_counted_on_if_some_may_lack_a_shard(partial: str) -> None:
+    """A shard that is back has more hits before the cursor than were seen."""
+    parameters = parse_search({"partial": partial}, CONFIGURATION, Limits())
+    cursor = Cursor(revision=1, horizon=3, hit=(0, 7), place=(None, 9), num_seen=20)
+    assert num_before(cursor, parameters) == (20 if partial == "fail" else 0)
+    assert num_before(None, parameters) == 0

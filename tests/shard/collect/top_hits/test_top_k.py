@@ -183,9 +183,15 @@ def test_cursors_visit_every_hit_once_in_order(
     expected = expected_order(world, sort, scores, is_descending)
     seen: list[int] = []
     after = None
+    is_counted, num_elsewhere = data.draw(st.booleans()), data.draw(st.integers(0, 2))
     for _ in range(len(expected) + 1):
         asked = request(
-            sort, with_query=with_query, is_place_descending=descending, num_hits=page, after=after
+            sort,
+            with_query=with_query,
+            is_place_descending=descending,
+            num_hits=page,
+            after=after,
+            num_before=len(seen) + num_elsewhere if is_counted else 0,
         )
         hits = select_hits(world.snapshot, all_matches(world, scores), asked, page)
         seen += records(hits)
