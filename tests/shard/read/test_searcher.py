@@ -49,18 +49,22 @@ def test_words_come_along_with_a_search_whatever_its_hits_are(world: World, num:
     assert searcher.search(snapshot, asked).terms is None
 
 
-@given(worlds(), st.integers(0, 1_000))
-def test_documents_come_along_marked_or_not_at_all(world: World, fast_bytes: int) -> None:
+@given(worlds(), st.integers(0, 1_000), st.integers(0, 100))
+def test_documents_come_along_marked_or_not_at_all(
+    world: World, fast_bytes: int, fast_quotes: int
+) -> None:
     marks = HighlightRequest(("*",), (), "[", "]", "…", 1 << 20, 1 << 20)
     asked = request(num_documents=5)
     plain = searcher.search(world.snapshot, asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(highlight, "MARKED_FAST_BYTES", fast_bytes)
+        patch.setattr(highlight, "MARKED_FAST_QUOTES", fast_quotes)
         found = searcher.search(world.snapshot, structs.replace(asked, highlight=marks))
 
     assert found.records == plain.records
     assert plain.marks == ()
-    if sum(map(len, plain.documents)) > fast_bytes:
+    together = b"".join(plain.documents)
+    if len(together) > fast_bytes or together.count(b'"') > fast_quotes:
         assert (found.documents, found.marks) == ((), ())
     else:
         assert found.documents == plain.documents
