@@ -12,6 +12,7 @@ of its facets, so that sums are exact before any are left out. Only items of the
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -267,7 +268,13 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
                 counts[bucket.key] += bucket.doc_count
                 if bucket.is_selected:
                     selected.add(bucket.key)
-        buckets = [Bucket(key, count, key in selected) for key, count in counts.items()]
+        end = spec.offset + spec.configuration.size
+        least = _least_of_page(counts, spec, end)
+        buckets = [
+            Bucket(key, count, key in selected)
+            for key, count in counts.items()
+            if count >= least or key in selected
+        ]
         sort_key = text_key(spec.order.collation)
         buckets.sort(key=lambda one, sort_key=sort_key: sort_key(one.key))  # type: ignore[misc]
         columns: dict[str, Any] = {
@@ -284,12 +291,23 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
                 name,
                 facets[0].title,
                 facets[0].position,
-                buckets[spec.offset : spec.offset + spec.configuration.size],
+                buckets[spec.offset : end],
                 _merged_stats(stats) if stats else None,
                 sum(missing) if missing else None,
             )
         )
     return found
+
+
+def _least_of_page(counts: Counter[str], spec: FacetSpec, end: int) -> int:
+    """Return the least count of the buckets up to the end of a page, but for selected ones.
+
+    0 if counts do not decide, or hardly any bucket is beyond the end.
+    """
+    by_keys = [key for key in spec.order.keys if key[0] != "selected"]
+    if by_keys[:1] != [("count", True)] or not 0 < end <= len(counts) // 4:
+        return 0
+    return heapq.nlargest(end, counts.values())[-1]
 
 
 def _merged_stats(parts: Sequence[FacetStats]) -> FacetStats:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Hashable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from msgspec import Struct
@@ -42,6 +42,8 @@ _ORDERS_MAX = 4
 """Collations of a facet whose order is cached, 8 bytes a value each."""
 _TEXTS_KEPT_MAX = 4_096
 """Values of a facet that are kept as texts: searches show the same ones repeatedly."""
+_ALL_TEXTS_MAX = 16_384
+"""Of a facet with up to this many values, all are kept as texts once many are shown: 1.5 MB."""
 _ENLARGED_FAST_MAX = 30_000
 """Arrays of up to this many values are enlarged within a millisecond."""
 _READ_AT_ONCE = 4_096
@@ -124,7 +126,16 @@ class FacetValues:
         """Return the values of some numbers."""
         if len(numbers) <= _TEXTS_KEPT_MAX // 8:
             return list(map(self.texts.__getitem__, numbers))
+        if len(self) <= _ALL_TEXTS_MAX and len(numbers) > len(self) // 4:
+            return list(map(self._all_texts().__getitem__, numbers))
         return self._dictionary.texts(numbers)
+
+    def _all_texts(self) -> list[str]:
+        """Return all values, which take ten times as long to decode as to list."""
+        known = self.derived.get("texts")
+        if known is None:
+            known = self.derived["texts"] = self._dictionary.values()
+        return cast("list[str]", known)
 
     def arena(self, start: int, end: int) -> KeyArena:
         """Return the values of the numbers [start, end), which never change."""
