@@ -99,7 +99,9 @@ def _factors_by_doc(
     if field is None or boost.point is not None or _is_age(boost):
         return None
     segment = view.segment
-    key = ("factors", segment.uid, field, boost)
+    # Texts that are read from documents lack those that are deleted by then, but not earlier.
+    texts = sort_column(snapshot, view, field).texts
+    key = ("factors", segment.uid, field, boost, None if texts is None else texts.identity)
     has_room = COLUMN_CACHE.takes(_FACTOR_BYTES * segment.num_docs * num_boosts)
     if num_read * _READ_SHARE < segment.num_docs or not has_room:
         cached: NDArray[np.float64] | None = COLUMN_CACHE.get(key)

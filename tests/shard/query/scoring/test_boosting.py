@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
 
 from common.boosts import FUNCTIONS, Boost
+from common.moments import timestamp_of
 from shard.caches.lru_cache import LruCache
 from shard.query.filters.filter_only_matches import match_filters
 from shard.query.matches import Matches
 from shard.query.scoring import boosting
 from shard.query.scoring.boost_functions import FACTOR_MAX, halved, logarithm, write_factors
 from shard.query.scoring.boosting import boosted, factors, raised
+from shard.segment.snapshot import SegmentView
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import World
 
@@ -148,3 +151,21 @@ def test_factors_that_do_not_fit_the_cache_are_computed_for_few_documents(
     assert found is not None
     assert expected is not None
     assert found.tolist() == expected.tolist()
+
+
+def test_factors_that_are_kept_do_not_serve_a_state_with_more_items() -> None:
+    """A cursor reads a state in which an item was not deleted yet."""
+    days = [f"2026-01-{day:02d}" for day in range(1, 29)]
+    earlier = World([{"day": day} for day in days], facets=()).snapshot
+    (view,) = earlier.views
+    later = earlier.with_views((SegmentView(view.segment, FrozenBitMap([3])),))
+    boost = Boost("day", "decay", 1.0, 86_400.0, timestamp_of("2026-01-10"), is_time=True)
+    search = request(boosts=(boost,))
+    docs = np.arange(len(days), dtype=np.uint32)
+    for snapshot in (later, earlier):
+        (view,) = snapshot.views
+        found = boosted(snapshot, match_filters(snapshot, view, (), {})[0], search).scores
+        assert found is not None
+        own = docs if view.deleted is None else np.delete(docs, 3)
+        assert found.tolist() == factors(snapshot, view, boost, own, 0).tolist()
+        assert len(set(found.tolist())) > 1
