@@ -109,6 +109,7 @@ def test_the_map_opens_on_all_places(page: Any, service: Service, expect: Any, a
     section(page).get_by_role("button", name="Zoom in").click()
     expect(page.locator(".chip")).to_have_text(["Map: what is in view"])
     section(page).get_by_role("button", name="Zoom out").click()
+    expect(page.locator(".chip")).to_have_count(0)
     expect(page.locator(".total")).to_have_text("12 items")
     assert "box" not in page.url
     assert violations(page, axe) == []
