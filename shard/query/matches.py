@@ -115,7 +115,7 @@ class Matches:
         if self._docs is None:
             if self._list_docs is not None:
                 self._docs = self._list_docs()
-            elif self._are_no_forms_known and self.view.deleted is None:
+            elif self._has_no_form and self.view.deleted is None:
                 self._docs = np.arange(self.count, dtype=np.uint32)
             else:
                 self._docs = list_all_docs(self.bitset, self.count)
@@ -127,8 +127,8 @@ class Matches:
         return self._docs is not None or self._list_docs is not None
 
     @property
-    def _are_no_forms_known(self) -> bool:
-        """Whether these are all live documents, in no form yet."""
+    def _has_no_form(self) -> bool:
+        """Whether neither form is computed, nor known how: then these are all live documents."""
         return self._bitset is None and self._mark_docs is None and not self.has_docs
 
     @property
@@ -140,7 +140,7 @@ class Matches:
         """Return the first documents without listing all."""
         if self.has_docs:
             return self.docs[:count]
-        if self._are_no_forms_known and self.view.deleted is None:
+        if self._has_no_form and self.view.deleted is None:
             return np.arange(min(count, self.count), dtype=np.uint32)
         return list_docs(self.bitset, min(count, self.count))
 

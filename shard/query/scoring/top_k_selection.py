@@ -134,8 +134,8 @@ def first_best_of(docs: U32Array, scores: I64Array, k: int) -> tuple[U32Array, I
     num_ties = k
     for score in scores:
         num_ties -= score > least
-    best_docs = np.empty(k + 1, np.uint32)
-    best_scores = np.empty(k + 1, np.int64)
+    best_docs = np.empty(k, np.uint32)
+    best_scores = np.empty(k, np.int64)
     at = 0
     for i in range(len(scores)):
         score = scores[i]
@@ -148,7 +148,7 @@ def first_best_of(docs: U32Array, scores: I64Array, k: int) -> tuple[U32Array, I
         best_docs[at] = docs[i]
         best_scores[at] = score
         at += 1
-    return best_docs[:k], best_scores[:k]
+    return best_docs, best_scores
 
 
 @kernel

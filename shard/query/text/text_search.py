@@ -181,14 +181,16 @@ def _match_text(
 ) -> TextMatch:
     """Do the work of `match_text` for a query that may match something."""
     prepared = evaluation.prepared
-    match = _match_words(view, evaluation, allowed, num_ranked)
+    bits = NO_BITS if allowed is None else allowed
+    remaining: Matches | None = None
+    if prepared.query.excluded:
+        bits = mark_remaining(evaluation, bits)
+        remaining = Matches(view, bitset=bits)
+    match = _match_words(view, evaluation, bits, num_ranked, remaining)
     whole = prepared.query.whole
     if not whole or match.found.count == 0:
         return match
-    docs = whole_docs(
-        view.segment, whole, evaluation.fields, NO_BITS if allowed is None else allowed
-    )
-    docs = _without_excluded(evaluation, docs)
+    docs = whole_docs(view.segment, whole, evaluation.fields, bits)
     if len(docs) == 0:
         return match
     # Few documents: score all of them, whether they are among the best or not.
@@ -270,30 +272,34 @@ def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
 def _match_words(
     view: SegmentView,
     evaluation: Evaluation,
-    allowed: NDArray[np.uint64] | None,
+    allowed: NDArray[np.uint64],
     num_ranked: int | None,
+    remaining: Matches | None,
 ) -> TextMatch:
-    """Do the work of `match_text`, without the bonus of whole fields."""
-    bits = NO_BITS if allowed is None else allowed
-    remaining: Matches | None = None
-    if evaluation.query.excluded:
-        bits = mark_remaining(evaluation, bits)
-        remaining = Matches(view, bitset=bits)
+    """Do the work of `match_text`, without the bonus of whole fields.
+
+    Args:
+        view: the segment.
+        evaluation: of the query in it.
+        allowed: bitset of the documents to look at; empty: all.
+        num_ranked: as there.
+        remaining: the hits, if excluded clauses have left them: then `allowed` has no others.
+    """
     strategy = choose_strategy(evaluation, num_ranked)
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
-        best = best_hits(strategy, bits, num_ranked)
+        best = best_hits(strategy, allowed, num_ranked)
         is_head = strategy.head is evaluation
         found = best.all_of(view) if is_head else None
         # With fewer hits in the best tier, those of the others would have to be ranked as well.
         if found is not None or len(best.ranked) >= num_ranked:
-            found = remaining or found or _all_hits(view, evaluation, bits)
+            found = remaining or found or _all_hits(view, evaluation, allowed)
             totals = best.totals
             if not is_head:
                 prepared = evaluation.prepared
                 lead = prepared.ranks[evaluation.tier] - prepared.ranks[strategy.head.tier]
                 totals = totals + prepared.step * int(lead)
             return TextMatch(found, _scored_matches(view, best.ranked, totals))
-    scored = _match(evaluation, Wanted.of(bits))
+    scored = _match(evaluation, Wanted.of(allowed))
     ranked = _rank(evaluation, scored, num_ranked)
     return TextMatch(Matches(view, docs=scored[0]), _scored_matches(view, *ranked))
 
