@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 
 from coordinator.replication.host.replica_file import Position
 from coordinator.replication.log.log_entries import CONTENT_BYTES_MAX
-from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.log_errors import LogAway, NotConnected
 from coordinator.replication.snapshot_transfer import donor, recipient
 from coordinator.replication.snapshot_transfer.donor import Donor, folder_name
 from coordinator.replication.snapshot_transfer.recipient import (
@@ -54,6 +55,8 @@ class _Connection:
         self._callbacks: dict[str, Callable[[Any], Awaitable[None]]] = {}
 
     def client(self) -> _Connection:
+        if not self.is_connected:
+            raise NotConnected("no server of the log is connected")
         return self
 
     async def subscribe(self, subject: str, cb: Callable[[Any], Awaitable[None]]) -> None:
@@ -179,6 +182,27 @@ async def test_what_is_lost_is_asked_again(
     assert (taken / SNAPSHOT_FILE).exists()
     assert len(hosts.made) == 1, "a request that is sent again is the same"
     assert not list(hosts.folder.iterdir()), "the snapshot is removed"
+
+
+async def test_a_host_that_loses_the_log_while_it_starts_gives_later(
+    hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Donor._remove_all
+    is_lost = threading.Event()
+
+    def remove_all(giver: Donor) -> None:
+        real(giver)
+        hosts.connection.is_connected = False
+        is_lost.set()
+
+    monkeypatch.setattr(Donor, "_remove_all", remove_all)
+    monkeypatch.setattr(donor, "OFFER_SECONDS", 0.01)
+    await hosts.restart()
+    await asyncio.to_thread(is_lost.wait)
+    await asyncio.sleep(0.05)
+    assert hosts.is_running
+    hosts.connection.is_connected = True
+    assert await hosts.take(tmp_path / "taken") == Position(7, 8)
 
 
 async def test_more_files_than_a_message_can_name_are_taken(

@@ -452,7 +452,7 @@ class TestMistakesOfSeveralHostsAreFound:
 
         monkeypatch.setattr(Writer, "apply", apply)
 
-        assert self._is_found(first=(14, 2, 3), is_busy=True)
+        assert self._is_found(first=(17, 23, 11), is_busy=True)
 
     def test_a_write_that_is_not_confirmed_counts_as_not_written(
         self, monkeypatch: pytest.MonkeyPatch
@@ -460,7 +460,7 @@ class TestMistakesOfSeveralHostsAreFound:
         monkeypatch.setattr(entry_publishing, "GIVE_UP_SECONDS", 0.0)
         monkeypatch.setattr(write_group_publishing, "not_confirmed", lambda error: NOTHING_WRITTEN)
 
-        assert self._is_found()
+        assert self._is_found(first=(19, 17))
 
     def test_a_host_that_answers_before_it_has_what_was_asked_for(
         self, monkeypatch: pytest.MonkeyPatch
@@ -508,7 +508,7 @@ class TestMistakesOfSeveralHostsAreFound:
 
         monkeypatch.setattr(Applier, "_apply_part", apply_part)
 
-        assert self._is_found(first=(5, 1))
+        assert self._is_found(first=(14, 24, 37))
 
 
 @pytest.mark.timeout(600)  # another schedule may be needed where the first seeds do not find it
@@ -516,8 +516,8 @@ class TestMistakesOfSeveralHostsAreFound:
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = (28, 10, 2, 11, 3, 38, 15, *range(1, 60))
-    MOVES_SEEDS = (3, 4, *range(1, 16))
+    SEEDS = (23, 6, *range(1, 60))
+    MOVES_SEEDS = (14, 15, *range(1, 16))
     POWER_SEEDS = range(1, 100)
 
     def _is_found(
@@ -614,7 +614,7 @@ class TestMistakesOfPlacedShardsAreFound:
     ) -> None:
         monkeypatch.setattr(Progress, "saved_seq", property(lambda _: 1 << 60))
 
-        assert self._is_found(simulate_power_cut, (11, *self.POWER_SEEDS))
+        assert self._is_found(simulate_power_cut, (25, 18, *self.POWER_SEEDS))
 
     def test_a_host_that_takes_all_groups_for_complete(
         self, monkeypatch: pytest.MonkeyPatch
@@ -625,4 +625,4 @@ class TestMistakesOfPlacedShardsAreFound:
 
         monkeypatch.setattr(first_serving, "local_state", all_groups)
 
-        assert self._is_found(simulate_power_cut, (2, *self.POWER_SEEDS))
+        assert self._is_found(simulate_power_cut, (15, 22, *self.POWER_SEEDS))

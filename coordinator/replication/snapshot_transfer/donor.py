@@ -100,9 +100,11 @@ class Donor:
 
     async def run(self) -> None:
         """Answer other hosts for as long as this one runs."""
-        while not self._stream.is_connected or not self._host.id:  # noqa: ASYNC110
+        while not self._host.id:  # noqa: ASYNC110
             await asyncio.sleep(OFFER_SECONDS / 2)
         await asyncio.to_thread(self._remove_all)
+        while not self._stream.is_connected:  # noqa: ASYNC110
+            await asyncio.sleep(OFFER_SECONDS / 2)
         client = self._stream.client()
         host = self._host.id
         name = self._stream.name
