@@ -21,7 +21,12 @@ _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile(
-    "ci", deadline=None, suppress_health_check=_SLOW_IS_FINE, derandomize=True, database=None
+    "ci",
+    deadline=None,
+    suppress_health_check=_SLOW_IS_FINE,
+    derandomize=True,
+    database=None,
+    max_examples=60,
 )
 settings.register_profile(
     "quick",

@@ -302,7 +302,7 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (2, 14, *range(3, 30))
+BUSY_SEEDS = (14, 17, *range(3, 30))
 """The first is enough today. Seeds that stand first have other schedules once the service changes:
 later ones are tried then, which costs minutes; choose the first again."""
 BUSY_SEEDS_LONG = range(100, 300)
