@@ -21,7 +21,7 @@ from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, 
 from common.query_syntax_tree import Filter
 from shard.collect.facets.bucket_counts import all_ranges, group_of
 from shard.collect.facets.drill_sideways import CountedMatches
-from shard.collect.top_hits.segment_top_k import first_docs_by
+from shard.collect.top_hits.segment_top_k import are_places_ascending, first_docs_by
 from shard.query.filters.disjunctive_facets import intersection, leave_out_each
 from shard.query.filters.filter_intersection import narrow, resolve_groups
 from shard.query.filters.filter_only_matches import match_filters
@@ -232,6 +232,10 @@ def _match_query(
         found = ranked = match_to_sort(view, prepared, allowed)
     elif is_scored_late or (num_ranked is not None and request.num_hits == 0):
         found = ranked = find_text(view, prepared, allowed)
+    elif num_ranked is not None and _are_first_best(view, prepared):
+        found = find_text(view, prepared, allowed)
+        docs, scores = match_among(view, prepared, found.first_docs(num_ranked))
+        ranked = Matches(view, docs=docs, scores=scores)
     else:
         found, ranked = match_text(view, prepared, allowed, num_ranked)
     if request.is_boosted:
@@ -256,6 +260,11 @@ def _match_query(
     if request.pins:
         wider = with_docs(wider, wider_pins.docs)
     return _MatchedView(found, ranked, leave_out_each(view, wider.docs, groups), pins)
+
+
+def _are_first_best(view: SegmentView, prepared: PreparedQuery) -> bool:
+    """Return whether the first documents are the best: the query only excludes, all hits tie."""
+    return not prepared.query.clauses and are_places_ascending(view)
 
 
 def needs_all_scores(request: SearchRequest) -> bool:

@@ -87,6 +87,25 @@ def test_a_sorted_search_gives_the_same_hits_whether_it_scores_few_or_all(
             )
 
 
+@pytest.mark.parametrize("num_hits", [1, 400, 6_000])
+@pytest.mark.parametrize("pins", [(), (Pin("4500", 1, "rule"), Pin("2", 3, "rule"))])
+def test_a_query_of_nothing_but_exclusions_gives_the_first_items_without_scoring_others(
+    pins: tuple[Pin, ...], num_hits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = _world_of_texts()
+    fields = (FieldWeight("text", 1.0, 3.0),)
+    query = TextQuery((), 0, False, (Word("sea"),), fields, 0.9, 0.6, 0.2)
+    asked = structs.replace(request((), query=query, num_hits=num_hits), pins=pins)
+    with monkeypatch.context() as patch:
+        patch.setattr(matching, "_are_first_best", lambda *_: False)
+        expected = searcher.search(world.snapshot, asked)
+    with monkeypatch.context() as patch:
+        patch.setattr(matching, "match_text", None)
+        found = searcher.search(world.snapshot, asked)
+    assert 0 < found.total < 6_000
+    assert structs.replace(found, timings_us=()) == structs.replace(expected, timings_us=())
+
+
 @pytest.mark.parametrize("is_descending", [False, True])
 def test_the_first_of_many_hits_are_found_without_all_if_no_total_is_wanted(
     is_descending: bool,
